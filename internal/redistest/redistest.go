@@ -1,0 +1,84 @@
+// Package redistest gives tests a Redis of their own: a real redis-server on a
+// free loopback port that stops with the test.
+package redistest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A Server is a redis-server process without persistence.
+type Server struct {
+	Port int
+	cmd  *exec.Cmd
+}
+
+// Start starts a server. Without a redis-server on the PATH it skips the test,
+// or fails it if CI is set.
+func Start(tb testing.TB) *Server {
+	tb.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("CI") != "" {
+			tb.Fatal("redis-server is not on the PATH: run tools/install redis")
+		}
+		tb.Skip("redis-server is not on the PATH: run tools/install redis")
+	}
+	s := &Server{Port: FreePort(tb)}
+	s.Restart(tb)
+	tb.Cleanup(s.Kill)
+	return s
+}
+
+// URL is where the server listens.
+func (s *Server) URL() string { return fmt.Sprintf("redis://%s/0", s.Addr()) }
+
+// Addr is the server's host and port.
+func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)) }
+
+// Restart starts the server again, empty, on the port it had.
+func (s *Server) Restart(tb testing.TB) {
+	tb.Helper()
+	s.cmd = exec.Command("redis-server", "--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1",
+		"--save", "", "--appendonly", "no", "--dir", tb.TempDir(), "--loglevel", "warning")
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	for range 500 {
+		if c, err := net.Dial("tcp", s.Addr()); err == nil {
+			_ = c.Close()
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	tb.Fatalf("redis-server does not listen on %s", s.Addr())
+}
+
+// Kill ends the server at once.
+func (s *Server) Kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+// Freeze stops the server where it is: its connections stay open and silent.
+func (s *Server) Freeze() { _ = s.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Thaw lets a frozen server go on.
+func (s *Server) Thaw() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
+
+// FreePort returns a loopback port that nothing listens on.
+func FreePort(tb testing.TB) int {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}

@@ -1,0 +1,150 @@
+package memory
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/rlsd/rlsd/internal/algo"
+	"github.com/rlsd/rlsd/internal/store"
+)
+
+// A shard is a part of the keys under a lock of its own.
+type shard struct {
+	mu    sync.Mutex
+	nodes map[string]*node
+	due   queue
+	all   *Store
+	_     [64]byte // keeps neighbours off each other's cache line
+}
+
+// A node holds the buckets of one key.
+type node struct {
+	key     string
+	records []record
+}
+
+// A record is one bucket of a node. It is kept until it has been as if
+// untouched for algo.MaxSkew, so that a clock a little behind finds it still.
+type record struct {
+	id    uint64 // algo.Limit.ID
+	until int64
+	state algo.State
+}
+
+func newRecord(id uint64, state algo.State, untouched int64) record {
+	return record{id, untouched + algo.MaxSkew, state}
+}
+
+// lock takes the shard and drops a few of the nodes that are due, more than
+// one call can add.
+func (sh *shard) lock(now int64) {
+	sh.mu.Lock()
+	for range 2 {
+		if !sh.expireOne(now) {
+			return
+		}
+	}
+}
+
+// expireOne drops the node that is due first and reports whether another may
+// be due.
+func (sh *shard) expireOne(now int64) bool {
+	if len(sh.due) == 0 || sh.due[0].at > now {
+		return false
+	}
+	n := sh.due[0].node
+	last := int64(0)
+	kept := n.records[:0]
+	for _, r := range n.records {
+		if r.until > now {
+			kept = append(kept, r)
+			last = max(last, r.until)
+		}
+	}
+	sh.all.room.Add(int64(len(n.records) - len(kept)))
+	n.records = kept
+	if len(kept) > 0 {
+		sh.due.replaceFirst(last)
+		return true
+	}
+	sh.due.removeFirst()
+	if sh.nodes[n.key] == n {
+		delete(sh.nodes, n.key)
+	}
+	return true
+}
+
+// reserve makes sure that a new bucket may be added, dropping what is due, here
+// or in a shard that is free, if there is no room. A caller that adds none
+// gives the room back.
+func (sh *shard) reserve(now int64) bool {
+	for sh.all.room.Add(-1) < 0 {
+		sh.all.room.Add(1)
+		if !sh.expireOne(now) && !sh.all.expireAnywhere(now) {
+			return false
+		}
+	}
+	return true
+}
+
+// find returns the bucket, or nil if it is untouched.
+func (sh *shard) find(key string, id uint64) *record {
+	n := sh.nodes[key]
+	if n == nil {
+		return nil
+	}
+	for i := range n.records {
+		if n.records[i].id == id {
+			return &n.records[i]
+		}
+	}
+	return nil
+}
+
+// add keeps a new bucket, for which there is room.
+func (sh *shard) add(key string, r record) {
+	n := sh.nodes[key]
+	if n == nil {
+		n = &node{key: key}
+		sh.nodes[key] = n
+		sh.due.push(entry{r.until, n})
+	}
+	n.records = slices.Grow(n.records, 1)
+	n.records = append(n.records, r)
+}
+
+// takeOne performs a request of a single op.
+func (sh *shard) takeOne(now int64, op *store.Op) {
+	id := op.Limit.ID()
+	op.Err = nil
+	r := sh.find(op.Key, id)
+	var state algo.State
+	if r != nil {
+		state = r.state
+	}
+	before := state
+	op.Decision = perform(&state, op, op.Kind, now)
+	switch {
+	case state == before || op.Kind == store.Peek:
+	case r != nil:
+		*r = newRecord(id, state, now+op.Decision.ResetAfter)
+	case !sh.reserve(now):
+		op.Decision, op.Err = algo.Decision{}, store.ErrFull
+	default:
+		sh.add(op.Key, newRecord(id, state, now+op.Decision.ResetAfter))
+	}
+}
+
+// perform steps the state as the kind of op wants it.
+func perform(state *algo.State, op *store.Op, kind store.Kind, now int64) algo.Decision {
+	switch kind {
+	case store.Peek:
+		return algo.Step(state, op.Limit, now, 0, 0)
+	case store.Give:
+		return algo.Step(state, op.Limit, now, -op.Cost, 0)
+	case store.Charge:
+		return algo.Charge(state, op.Limit, now, op.Cost)
+	default:
+		return algo.Step(state, op.Limit, now, op.Cost, 0)
+	}
+}

@@ -1,0 +1,160 @@
+-- The driver: one request as one atomic step.
+--
+-- KEYS: one per matched node. ARGV[1], packed little-endian: now, then for each
+-- op the index of its key, algorithm, kind, role, descriptor, record id, cost
+-- and the four parameters of its limit. Reply, packed: for each op its status
+-- (0 denied, 1 allowed, 2 foreign value), remaining, retry after, reset after.
+--
+-- A key holds the byte 1 and then records of 40 bytes: id, the time at which
+-- the bucket will be as if untouched, and the three words of its state. A record
+-- whose time has passed (by MAX_SKEW, for a clock a little behind) is dropped at
+-- the next write, whoever wrote it.
+local TAKE, PEEK, GIVE, CHARGE = 1, 2, 3, 4
+local MUST, QUOTA = 1, 2
+local MAX_CHARGE = 1000000000
+local FOREIGN = 2
+local unpack, pack = struct.unpack, struct.pack
+
+local input = ARGV[1]
+local now, pos = unpack('<i8', input)
+
+-- load returns the records of a key, or nil if it holds something else.
+local function load(key)
+  local v = redis.pcall('GET', key)
+  if not v then return {} end
+  if type(v) ~= 'string' or #v % 40 ~= 1 or string.byte(v) ~= 1 then return nil end
+  local records = {}
+  for at = 2, #v, 40 do
+    local id, till, a, b, c = unpack('<c8i8i8i8i8', v, at)
+    records[#records + 1] = { id = id, till = till, a = a, b = b, c = c, a0 = a, b0 = b, c0 = c }
+  end
+  return records
+end
+
+local function find(records, id)
+  for i = 1, #records do
+    if records[i].id == id then return records[i] end
+  end
+  local r = { id = id, till = 0, a = 0, b = 0, c = 0, a0 = 0, b0 = 0, c0 = 0 }
+  records[#records + 1] = r
+  return r
+end
+
+-- perform steps the op's record as the kind wants it. Only of an op that is
+-- itself a peek is nothing kept: a peek on behalf of another may re-date the
+-- state.
+local function perform(op, kind)
+  local r, twin, cost = op.record, twins[op.algorithm], op.cost
+  if kind == PEEK then cost = 0 elseif kind == GIVE then cost = -cost end
+  local p1, p2, p3, p4 = op.p1, op.p2, op.p3, op.p4
+  local ok, left, retry, reset, a, b, c = twin(r.a, r.b, r.c, now, cost, 0, p1, p2, p3, p4)
+  if kind == CHARGE and ok == 0 then
+    local _, room = twin(a, b, c, now, 0, p4, p1, p2, p3, p4)
+    local most = left > MAX_CHARGE and left or MAX_CHARGE
+    if cost > most then cost = most end
+    if cost > room then cost = room end
+    _, _, _, _, a, b, c = twin(a, b, c, now, cost, p4, p1, p2, p3, p4)
+    _, left, retry, reset, a, b, c = twin(a, b, c, now, 0, 0, p1, p2, p3, p4)
+  end
+  if op.kind ~= PEEK and (a ~= r.a or b ~= r.b or c ~= r.c) then
+    r.a, r.b, r.c, r.till = a, b, c, now + reset
+  end
+  return ok, left, retry, reset
+end
+
+local nodes = {}
+for i = 1, #KEYS do nodes[i] = load(KEYS[i]) or false end
+local ops, n, quotas = {}, 0, false
+while pos <= #input do
+  local op = {}
+  local key, id
+  key, op.algorithm, op.kind, op.role, op.descriptor, id, op.cost, op.p1, op.p2, op.p3, op.p4, pos =
+    unpack('<HBBBHc8i8i8i8i8i8', input, pos)
+  if op.role == QUOTA then quotas = true end
+  if nodes[key] then
+    op.record = find(nodes[key], id)
+    op.ok, op.left, op.retry, op.reset = perform(op, op.kind)
+  else
+    op.ok, op.left, op.retry, op.reset = FOREIGN, 0, 0, 0
+  end
+  n = n + 1
+  ops[n] = op
+end
+
+local function over(op) return op.ok == 0 and op.kind ~= GIVE end
+
+-- fits tells whether no quota op of the descriptor is over.
+local function fits(descriptor)
+  for i = 1, n do
+    local op = ops[i]
+    if op.descriptor == descriptor and op.role == QUOTA and over(op) then return false end
+  end
+  return true
+end
+
+local denied, left = false, false
+for i = 1, n do
+  local op = ops[i]
+  if op.role == MUST and over(op) then denied = true end
+  if op.role == QUOTA and not left then left = fits(op.descriptor) end
+end
+if quotas and not left then denied = true end
+
+local function written(op)
+  if op.ok == FOREIGN or op.kind == PEEK then return false end
+  if op.kind ~= TAKE then return true end
+  return op.ok == 1 and not denied and (op.role ~= QUOTA or fits(op.descriptor))
+end
+
+-- If a take that fitted is not to be written after all, begin anew with what
+-- is, and answer what remains for the rest.
+local anew = false
+for i = 1, n do
+  local op = ops[i]
+  if op.kind == TAKE and op.ok == 1 and not written(op) then anew = true end
+end
+if anew then
+  for i = 1, n do
+    local r = ops[i].record
+    if r then r.a, r.b, r.c = r.a0, r.b0, r.c0 end
+  end
+  for i = 1, n do
+    if written(ops[i]) then perform(ops[i], ops[i].kind) end
+  end
+  for i = 1, n do
+    local op = ops[i]
+    if op.record and not written(op) then
+      local _
+      _, op.left, _, op.reset = perform(op, PEEK)
+    end
+  end
+end
+
+-- save writes the records of a key back if one of them changed.
+local function save(key, records)
+  local changed, last, kept = false, 0, { '\1' }
+  for i = 1, #records do
+    local r = records[i]
+    if r.a ~= r.a0 or r.b ~= r.b0 or r.c ~= r.c0 then changed = true end
+    if r.till + MAX_SKEW > now then
+      kept[#kept + 1] = pack('<c8i8i8i8i8', r.id, r.till, r.a, r.b, r.c)
+      if r.till > last then last = r.till end
+    end
+  end
+  if not changed then return end
+  if #kept == 1 then
+    redis.call('DEL', key)
+  else
+    redis.call('SET', key, table.concat(kept), 'PX', math.ceil((last + MAX_SKEW - now) / 1000))
+  end
+end
+for i = 1, #KEYS do
+  if nodes[i] then save(KEYS[i], nodes[i]) end
+end
+
+local out = {}
+for i = 1, n do
+  local op = ops[i]
+  out[i] = pack('<i8i8i8i8', op.ok, op.left, op.retry, op.reset)
+end
+return table.concat(out)
