@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -55,9 +56,18 @@ var (
 	_ store.Readier = (*Store)(nil)
 )
 
+// silence keeps go-redis from writing to stderr: all that it says there comes
+// back as an error too.
+var silence = sync.OnceFunc(func() { goredis.SetLogger(silent{}) })
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
 // New returns a store on the server at o.URL, which need not be up yet. It
 // fails if the URL makes no sense.
 func New(o Options) (*Store, error) {
+	silence()
 	opt, err := goredis.ParseURL(o.URL)
 	if err != nil {
 		if u := (*url.Error)(nil); errors.As(err, &u) {

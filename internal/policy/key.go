@@ -1,0 +1,75 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+const (
+	// maxPart is the longest domain, key or value, in bytes, that stands in a
+	// key as it is. In place of a longer one stands its hash.
+	maxPart = 64
+	// hashSize is how many bytes of SHA-256 stand for a long part.
+	hashSize = 16
+)
+
+// Key returns the name of the bucket that a descriptor takes from, such as
+// shop/plan=premium/user=bob.
+//
+// Distinct descriptors and domains never share a key. It is printable ASCII
+// without double quotes, backslashes, braces and spaces: other bytes, and those
+// that the key itself is made of, are escaped as in a URL. A domain, key or value of
+// more than 64 bytes is replaced by ~ and 128 bits of its SHA-256, so that a
+// key's length is bounded by the number of entries.
+func Key(domain string, d Descriptor) string {
+	var buf [256]byte
+	return string(AppendKey(buf[:0], domain, d))
+}
+
+// AppendKey appends [Key] to buf and returns the result.
+func AppendKey(buf []byte, domain string, d Descriptor) []byte {
+	buf = appendPart(buf, domain)
+	for i := range d {
+		buf = append(buf, '/')
+		buf = appendPart(buf, d[i].Key)
+		buf = append(buf, '=')
+		buf = appendPart(buf, d[i].Value)
+	}
+	return buf
+}
+
+func appendPart(buf []byte, part string) []byte {
+	if len(part) <= maxPart {
+		return appendEscaped(buf, part)
+	}
+	sum := sha256.Sum256([]byte(part))
+	return hex.AppendEncode(append(buf, '~'), sum[:hashSize])
+}
+
+// reserved are the printable bytes that are escaped: those with a meaning in
+// keys or paths, and those that quote or tag in Redis, JSON and HTTP headers.
+const reserved = `%/=~#{}"\`
+
+// plain tells which bytes stand for themselves.
+var plain = func() (plain [256]bool) {
+	for c := '!'; c <= '~'; c++ {
+		plain[c] = true
+	}
+	for _, c := range reserved {
+		plain[c] = false
+	}
+	return plain
+}()
+
+func appendEscaped(buf []byte, s string) []byte {
+	const digits = "0123456789ABCDEF"
+	start := 0
+	for i := range len(s) {
+		if c := s[i]; !plain[c] {
+			buf = append(buf, s[start:i]...)
+			buf = append(buf, '%', digits[c>>4], digits[c&15])
+			start = i + 1
+		}
+	}
+	return append(buf, s[start:]...)
+}

@@ -1,0 +1,74 @@
+package policy
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"slices"
+)
+
+// A Snapshot is all policies at one version. It is immutable and safe for
+// concurrent use. [Build] makes one.
+type Snapshot struct {
+	policies map[string]*Policy
+	limits   []*Limit
+	hash     string
+}
+
+// Policy returns the policy of a domain, or nil if the domain is unknown.
+func (s *Snapshot) Policy(domain string) *Policy { return s.policies[domain] }
+
+// Domains returns the names of all domains, sorted.
+func (s *Snapshot) Domains() []string { return slices.Sorted(maps.Keys(s.policies)) }
+
+// Limits returns all limits, sorted by domain and then by source.
+func (s *Snapshot) Limits() []*Limit { return slices.Clone(s.limits) }
+
+// Hash returns the version of the snapshot: 128 bits in hex of everything the
+// rules say. It changes if and only if that does: how rules are spread over
+// files, the order of nodes and comments do not matter.
+func (s *Snapshot) Hash() string { return s.hash }
+
+func newSnapshot(domains map[string]*builder) *Snapshot {
+	s := &Snapshot{policies: make(map[string]*Policy, len(domains))}
+	for domain, b := range domains {
+		s.policies[domain] = &Policy{domain: domain, root: compile(&b.root)}
+		for _, r := range b.rules {
+			s.limits = append(s.limits, r.Limits...)
+		}
+	}
+	slices.SortStableFunc(s.limits, func(l, m *Limit) int {
+		return cmp.Or(cmp.Compare(l.Domain, m.Domain), l.Source.Compare(m.Source), cmp.Compare(l.Name, m.Name))
+	})
+	s.hash = hash(domains)
+	return s
+}
+
+func hash(domains map[string]*builder) string {
+	sum := sha256.New()
+	out := json.NewEncoder(sum)
+	for _, domain := range slices.Sorted(maps.Keys(domains)) {
+		rules := slices.SortedFunc(slices.Values(domains[domain].rules), func(q, r *Rule) int {
+			return cmp.Compare(q.Path, r.Path)
+		})
+		_ = out.Encode([]any{domain, len(rules)}) // neither a hash nor these types fail
+		for _, r := range rules {
+			_ = out.Encode(r.withoutSource())
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// withoutSource returns a copy of the rule that says the same from nowhere.
+func (r *Rule) withoutSource() Rule {
+	bare := *r
+	bare.Source, bare.Limits = Source{}, nil
+	for _, l := range r.Limits {
+		nowhere := *l
+		nowhere.Source = Source{}
+		bare.Limits = append(bare.Limits, &nowhere)
+	}
+	return bare
+}
