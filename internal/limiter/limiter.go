@@ -1,0 +1,85 @@
+// Package limiter is the use case: it matches the descriptors of a request to
+// rules, takes from the store, and combines what comes back into a [Verdict].
+// It knows no wire.
+package limiter
+
+import (
+	"github.com/rlsd/rlsd/internal/algo"
+	"github.com/rlsd/rlsd/internal/policy"
+)
+
+// A Request asks for all of its descriptors at once.
+type Request struct {
+	Domain      string
+	Descriptors []Descriptor
+}
+
+// A Descriptor is one question of a request.
+type Descriptor struct {
+	Entries  policy.Descriptor
+	Cost     int64     // 0 to algo.MaxCost; 0 is a peek
+	Give     bool      // the cost is given back
+	Override *Override // stands in for the limits of the rule, or nil
+}
+
+// An Override is a limit that a caller brings along.
+type Override struct {
+	Quota    int64
+	Window   int64 // microseconds
+	Calendar algo.Calendar
+}
+
+// A Verdict is the answer to a request.
+type Verdict struct {
+	Allowed  bool
+	Statuses []Status // one for each descriptor, in order
+
+	results []Result // of all statuses
+}
+
+// reset makes v the verdict on n descriptors of which nothing is limited.
+func (v *Verdict) reset(n int) {
+	v.Allowed = true
+	v.results = v.results[:0]
+	v.Statuses = v.Statuses[:0]
+	for range n {
+		v.Statuses = append(v.Statuses, Status{Allowed: true})
+	}
+}
+
+// A Status is what one descriptor came to.
+type Status struct {
+	Rule    *policy.Rule // nil if no rule matched
+	Allowed bool         // shadowed limits do not count
+	Results []Result     // one for each limit of the rule; of an override, one
+}
+
+// A Result is what one limit said.
+type Result struct {
+	Limit    *policy.Limit
+	Decision algo.Decision
+}
+
+// An Outcome is what a limit's decision came to, for counting.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Allowed      Outcome = iota // the limit admitted the request
+	Denied                      // the limit denied the request
+	ShadowDenied                // it would have, but is shadowed
+	Peeked                      // only asked
+	Failed                      // the store did not answer
+	Outcomes     = iota         // how many there are
+)
+
+// An Observer is told what was decided. Its methods run on the hot path: they
+// neither block nor allocate, and are safe for concurrent use.
+type Observer interface {
+	// Decided reports the outcome of one limit for one request.
+	Decided(l *policy.Limit, o Outcome)
+	// UnknownDomain reports a request for a domain without rules.
+	UnknownDomain()
+	// Unmatched reports a descriptor that no rule of a known domain matched.
+	Unmatched()
+}
