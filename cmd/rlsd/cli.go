@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/rlsd/rlsd/internal/policy"
+)
+
+// Exit codes.
+const (
+	exitDone  = 0
+	exitFault = 1 // it could not be done, or it went wrong
+	exitUsage = 2 // the command line is not one
+)
+
+type commands struct {
+	Serve    serve         `cmd:"" help:"Answer rate-limit requests until told to stop."`
+	Validate validate      `cmd:"" help:"Check policy files without serving them."`
+	Version  versionReport `cmd:"" help:"Print the version."`
+}
+
+// Help is printed below the list of commands.
+func (commands) Help() string {
+	return `Examples:
+
+    rlsd validate policies/
+    rlsd serve --config policies/
+    rlsd serve --config policies/ --redis-url redis://redis:6379/0
+
+The exit code is 0 if all went well, 1 if not, and 2 if the command line was wrong.`
+}
+
+// streams are where a command writes to.
+type streams struct{ out, err io.Writer }
+
+// run is the program: it does what args say and returns the exit code. The end
+// of ctx stops it as a signal would.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	helped := false
+	parser, err := kong.New(new(commands),
+		kong.Name("rlsd"),
+		kong.Description("A rate-limit decision service for Envoy and for services."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(int) { helped = true }),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(streams{stdout, stderr}),
+		kong.Vars{"redis_url": defaultRedisURL},
+	)
+	if err != nil {
+		return report(stderr, err)
+	}
+	command, err := parser.Parse(args)
+	if helped {
+		return exitDone
+	}
+	if err != nil {
+		complain(stderr, fmt.Errorf("%w; see %s", err, helpFor(err)))
+		return exitUsage
+	}
+	return report(stderr, command.Run())
+}
+
+// helpFor names the help that fits a wrong command line.
+func helpFor(err error) string {
+	name := "rlsd"
+	if wrong, ok := errors.AsType[*kong.ParseError](err); ok && wrong.Context != nil && wrong.Context.Selected() != nil {
+		name += " " + wrong.Context.Selected().Name
+	}
+	return name + " --help"
+}
+
+// A told error is one that the caller knows already.
+type told struct{ error }
+
+// report says what went wrong and returns the exit code. Faults of the
+// configuration are listed as compilers do, so that editors find them.
+func report(stderr io.Writer, err error) int {
+	if err == nil {
+		return exitDone
+	}
+	if _, ok := errors.AsType[told](err); ok {
+		return exitFault
+	}
+	if faults, ok := errors.AsType[policy.Faults](err); ok {
+		_, _ = fmt.Fprintln(stderr, faults)
+		return exitFault
+	}
+	complain(stderr, err)
+	return exitFault
+}
+
+func complain(stderr io.Writer, err error) { _, _ = fmt.Fprintf(stderr, "rlsd: %v\n", err) }

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestHelpHasExamplesAndExitsWith0(t *testing.T) {
+	for _, args := range [][]string{
+		{"--help"},
+		{"serve", "--help"},
+		{"validate", "--help"},
+		{"version", "--help"},
+		{"serve", "--config", "nowhere", "--help"},
+	} {
+		code, stdout, stderr := rlsd(t, args...)
+		if code != exitDone || stderr != "" || !strings.Contains(stdout, "Examples:") {
+			t.Errorf("rlsd %s: %d\n%s%s", strings.Join(args, " "), code, stdout, stderr)
+		}
+	}
+}
+
+func TestWrongCommandLinesExitWith2AndOneLine(t *testing.T) {
+	for _, test := range []struct{ args, want string }{
+		{"", `rlsd: expected one of "serve", "validate", "version"; see rlsd --help`},
+		{"sevre", `rlsd: unexpected argument sevre, did you mean "serve"?; see rlsd --help`},
+		{"serve", `rlsd: missing flags: --config=PATH,...; see rlsd serve --help`},
+		{"serve --config x --store memory --redis-url redis://a", `rlsd: serve: --store memory does not go with --redis-url: drop one of them; see rlsd serve --help`},
+		{"serve --config x --store disk", `rlsd: serve: --store "disk": want memory or redis; see rlsd serve --help`},
+		{"serve --config x --store-timeout 0s", `rlsd: serve: --store-timeout 0s: want more than 0; see rlsd serve --help`},
+		{"serve --config x --memory-max-buckets 0", `rlsd: serve: --memory-max-buckets 0: want more than 0; see rlsd serve --help`},
+		{"serve --config x --drain-delay=-1s", `rlsd: serve: --drain-delay -1s: want 0 or more; see rlsd serve --help`},
+		{"serve --config x --shutdown-timeout=-1s", `rlsd: serve: --shutdown-timeout -1s: want 0 or more; see rlsd serve --help`},
+		{"serve --config x --log-level loud", `rlsd: --log-level must be one of "debug","info","warn","error" but got "loud"; see rlsd serve --help`},
+		{"serve --config x --no-such", `rlsd: unknown flag --no-such; see rlsd serve --help`},
+		{"validate", `rlsd: expected "<path> ..."; see rlsd validate --help`},
+		{"version --output xml", `rlsd: --output must be one of "text","json" but got "xml"; see rlsd version --help`},
+	} {
+		code, stdout, stderr := rlsd(t, strings.Fields(test.args)...)
+		if code != exitUsage || stdout != "" || stderr != test.want+"\n" {
+			t.Errorf("rlsd %s: %d %q %q, want %q", test.args, code, stdout, stderr, test.want)
+		}
+	}
+}
+
+func TestEveryFlagOfServeHasItsTwinInTheEnvironment(t *testing.T) {
+	_, help, _ := rlsd(t, "serve", "--help")
+	help = strings.Join(strings.Fields(help), " ")
+	for field := range reflect.TypeFor[serve]().Fields() {
+		twin := field.Tag.Get("env")
+		flag := "--" + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(twin, "RLSD_"), "_", "-"))
+		if !strings.HasPrefix(twin, "RLSD_") || !strings.Contains(help, flag+"=") || !strings.Contains(help, "$"+twin) {
+			t.Errorf("%s: help shows no %s with its twin %q", field.Name, flag, twin)
+		}
+	}
+}
+
+func TestConfigMayBeRepeated(t *testing.T) {
+	code, _, stderr := rlsd(t, "serve", "--config", "nowhere/a", "--config", "nowhere/b")
+	if code != exitFault || !strings.Contains(stderr, "nowhere/a") || !strings.Contains(stderr, "nowhere/b") {
+		t.Errorf("%d %s", code, stderr)
+	}
+}
+
+func TestTheEnvironmentStandsInForFlags(t *testing.T) {
+	t.Setenv("RLSD_CONFIG", "nowhere/a,nowhere/b")
+	code, _, stderr := rlsd(t, "serve")
+	if code != exitFault || !strings.Contains(stderr, "nowhere/a") || !strings.Contains(stderr, "nowhere/b") {
+		t.Errorf("RLSD_CONFIG: %d %s", code, stderr)
+	}
+	code, _, stderr = rlsd(t, "serve", "--config", "elsewhere")
+	if code != exitFault || !strings.Contains(stderr, "elsewhere") || strings.Contains(stderr, "nowhere") {
+		t.Errorf("a flag does not overrule it: %d %s", code, stderr)
+	}
+	t.Setenv("RLSD_REDIS_URL", "redis://a")
+	if code, _, stderr := rlsd(t, "serve", "--store", "memory"); code != exitUsage {
+		t.Errorf("RLSD_REDIS_URL and --store memory: %d %s", code, stderr)
+	}
+	t.Setenv("RLSD_DRAIN_DELAY", "soon")
+	code, _, stderr = rlsd(t, "serve")
+	if code != exitUsage || !strings.Contains(stderr, "RLSD_DRAIN_DELAY") {
+		t.Errorf("RLSD_DRAIN_DELAY=soon: %d %s", code, stderr)
+	}
+}
+
+func TestOtherCommandsIgnoreTheVariablesOfServe(t *testing.T) {
+	for field := range reflect.TypeFor[serve]().Fields() {
+		t.Setenv(field.Tag.Get("env"), "nonsense")
+	}
+	if code, _, stderr := rlsd(t, "version"); code != exitDone || stderr != "" {
+		t.Errorf("version: %d %s", code, stderr)
+	}
+	if code, _, stderr := rlsd(t, "validate", write(t, goodPolicy)); code != exitDone || stderr != "" {
+		t.Errorf("validate: %d %s", code, stderr)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	if code, stdout, _ := rlsd(t, "version"); code != exitDone || !strings.HasPrefix(stdout, "rlsd dev (go1.") {
+		t.Errorf("%d %q", code, stdout)
+	}
+	if code, stdout, _ := rlsd(t, "version", "--output", "json"); code != exitDone || !strings.Contains(stdout, `"version":"dev"`) {
+		t.Errorf("%d %q", code, stdout)
+	}
+}

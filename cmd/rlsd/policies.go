@@ -1,0 +1,82 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/rlsd/rlsd/internal/algo"
+	"github.com/rlsd/rlsd/internal/policy"
+)
+
+// A policiesPage is what /policies shows.
+type policiesPage struct {
+	Hash   string      `json:"hash"`
+	Limits []limitLine `json:"limits"`
+}
+
+type limitLine struct {
+	Domain    string `json:"domain"`
+	Limit     string `json:"limit"`
+	Algorithm string `json:"algorithm"`
+	Quota     int64  `json:"quota"`
+	Window    string `json:"window"` // month, year, or a duration such as 1m30s
+	Burst     int64  `json:"burst,omitempty"`
+	Shadow    bool   `json:"shadow"`
+	File      string `json:"file"`
+	Line      int    `json:"line"`
+}
+
+// policiesHandler shows the limits of the current snapshot.
+func policiesHandler(current func() *policy.Snapshot) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		snapshot := current()
+		page := policiesPage{Hash: snapshot.Hash(), Limits: []limitLine{}}
+		for _, l := range snapshot.Limits() {
+			page.Limits = append(page.Limits, describe(l))
+		}
+		w.Header().Set("Content-Type", "application/json")
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		_ = encoder.Encode(page) // the client is gone
+	})
+}
+
+func describe(l *policy.Limit) limitLine {
+	return limitLine{
+		Domain:    l.Domain,
+		Limit:     l.Name,
+		Algorithm: l.Algorithm.String(),
+		Quota:     l.Quota,
+		Window:    window(l),
+		Burst:     l.Burst,
+		Shadow:    l.Shadow,
+		File:      l.Source.File,
+		Line:      l.Source.Line,
+	}
+}
+
+func window(l *policy.Limit) string {
+	switch l.Calendar {
+	case algo.Monthly:
+		return "month"
+	case algo.Yearly:
+		return "year"
+	default:
+		return brief(time.Duration(l.Window) * time.Microsecond)
+	}
+}
+
+// brief is the duration without the zeros that String puts behind it: 24h, not
+// 24h0m0s.
+func brief(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// signals returns a context that ends with the first SIGINT or SIGTERM, or with
+// ctx, and one that ends with the second. Until release is called these signals
+// do not end the process.
+func signals(ctx context.Context) (first, second context.Context, release func()) {
+	first, endFirst := context.WithCancel(ctx)
+	second, endSecond := context.WithCancel(context.WithoutCancel(ctx))
+	received := make(chan os.Signal, 2)
+	signal.Notify(received, os.Interrupt, syscall.SIGTERM)
+	released := make(chan struct{})
+	go func() {
+		for _, end := range []context.CancelFunc{endFirst, endSecond} {
+			select {
+			case <-received:
+				end()
+			case <-released:
+				return
+			}
+		}
+	}()
+	return first, second, func() {
+		signal.Stop(received)
+		close(released)
+		endFirst()
+		endSecond()
+	}
+}
