@@ -52,7 +52,7 @@ func checkWitness(t *testing.T, a algo.Algorithm, s Subject) {
 				cost = -cost
 			case 2:
 				if !s.Forgets { // what a bucket owed may lapse by the old limit
-					l = changed(r, l)
+					l = Changed(r, l)
 				}
 			}
 			slack := s.randomSlack(r, l)
@@ -64,13 +64,16 @@ func checkWitness(t *testing.T, a algo.Algorithm, s Subject) {
 	}
 }
 
-// changed returns the limit as another configuration might have it: another
+// Changed returns the limit as another configuration might have it: another
 // quota and burst over the same window.
-func changed(r *rand.Rand, l *algo.Limit) *algo.Limit {
+func Changed(r *rand.Rand, l *algo.Limit) *algo.Limit {
 	c := *l
 	c.Quota = 1 + r.Int64N(1+2*l.Quota)
 	c.Burst = 0
-	if r.IntN(2) == 0 {
+	switch r.IntN(4) {
+	case 0: // hardly another
+		c.Quota, c.Burst = l.Quota, max(1, l.Burst-r.Int64N(3))
+	case 1, 2:
 		c.Burst = 1 + r.Int64N(1+2*l.Burst)
 	}
 	return limit(c.Algorithm, c)

@@ -90,6 +90,9 @@ func newTwinBatch(r *rand.Rand, a algo.Algorithm, n int) *twinBatch {
 				step.slack = r.Int64N(l.Overdraft + 1)
 			case 4:
 				step.slack = -r.Int64N(l.Quota + 2)
+			case 5:
+				l = algotest.Changed(r, l)
+				step.limit = l
 			}
 			step.decision = algo.Step(&s, l, step.now, step.cost, step.slack)
 			step.after = s
