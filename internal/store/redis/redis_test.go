@@ -105,6 +105,7 @@ func TestExpiry(t *testing.T) {
 		l := &algo.Limit{Algorithm: algo.TokenBucket, Quota: 1, Window: window, Burst: 1}
 		key := fmt.Sprint("brief", window)
 		ops := []store.Op{must(key, l)}
+		before := time.Now()
 		if err := s.Take(context.Background(), time.Now(), ops); err != nil || !ops[0].Decision.Allowed {
 			t.Fatal(err, ops)
 		}
@@ -113,9 +114,9 @@ func TestExpiry(t *testing.T) {
 			t.Fatalf("keys %q", names)
 		}
 		ttl := c.PTTL(context.Background(), names[0]).Val()
-		least := time.Duration(window)*time.Microsecond + 800*time.Millisecond
-		if ttl < least || ttl > least+time.Second {
-			t.Errorf("window %dµs: TTL %v, want it and about a second", window, ttl)
+		most := time.Duration(window)*time.Microsecond + 1001*time.Millisecond
+		if ttl > most || ttl < most-time.Since(before)-2*time.Millisecond {
+			t.Errorf("window %dµs: TTL %v, want it and a second", window, ttl)
 		}
 	}
 }
@@ -274,7 +275,9 @@ func TestFrozen(t *testing.T) {
 	}
 	takers.Wait()
 	t.Logf("worst answer %v after the budget", time.Duration(worst.Load()))
-	if worst.Load() > int64(100*time.Millisecond) {
+	// Redis stays frozen until all have their answers, so one that waited for it
+	// would wait for ever: a second is for a busy machine.
+	if worst.Load() > int64(time.Second) {
 		t.Errorf("an answer came %v after the budget", time.Duration(worst.Load()))
 	}
 	server.Thaw()
@@ -341,7 +344,7 @@ func TestAbsentThenThere(t *testing.T) {
 	if _, err := take(s, must("absent", hourly)); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("got %v, want ErrUnavailable", err)
 	}
-	if waited := time.Since(start); waited > 500*time.Millisecond {
+	if waited := time.Since(start); waited > 5*time.Second {
 		t.Errorf("waited %v", waited)
 	}
 	if err := s.Ready(context.Background()); !errors.Is(err, store.ErrUnavailable) {
