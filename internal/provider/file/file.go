@@ -49,10 +49,10 @@ const maxSize = 16 << 20
 // An error is [policy.Faults] and holds everything that is wrong in any of the
 // files, or with them.
 func Load(paths ...string) (*policy.Snapshot, error) {
-	var l loader
 	if len(paths) == 0 {
 		return nil, errors.New("no rule files were named")
 	}
+	l := loader{seen: map[string]bool{}}
 	for _, path := range paths {
 		l.path(path)
 	}
@@ -68,7 +68,7 @@ func Parse(name string, data []byte) (*policy.Snapshot, error) {
 
 // A loader gathers the documents and the faults of all files.
 type loader struct {
-	seen      map[string]bool
+	seen      map[string]bool // files by their clean paths
 	documents []policy.Document
 	faults    policy.Faults
 }
@@ -131,18 +131,17 @@ func isRuleFile(name string) bool {
 }
 
 func (l *loader) file(path string) {
-	if clean := filepath.Clean(path); !l.seen[clean] {
-		if l.seen == nil {
-			l.seen = map[string]bool{}
-		}
-		l.seen[clean] = true
-		data, err := read(path)
-		if err != nil {
-			l.fault(path, reason(err))
-			return
-		}
-		l.data(path, data)
+	clean := filepath.Clean(path)
+	if l.seen[clean] {
+		return
 	}
+	l.seen[clean] = true
+	data, err := read(path)
+	if err != nil {
+		l.fault(path, reason(err))
+		return
+	}
+	l.data(path, data)
 }
 
 // read returns the contents of a file, and of a large one so much that it is

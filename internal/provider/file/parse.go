@@ -11,49 +11,49 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// A syntaxFault is where the parser cannot go on, and why.
-type syntaxFault struct {
-	at      position
-	message string
-}
-
-// parse returns the syntax trees of a text, which is one unless the parser sees
-// more documents than split did. Positions are within the text.
-func parse(text string) (trees []ast.Node, fault *syntaxFault) {
+// parse returns the document that a chunk holds, or none if it is null or not
+// YAML. There are several if the parser sees more documents than split did.
+func parse(c chunk, to *report) (documents []*value) {
+	complain := func(t *token.Token, message string) {
+		at := positionOf(t)
+		to.add(position{c.before + at.line, at.column}, "", "%s", message)
+	}
 	defer func() {
 		if cause := recover(); cause != nil {
-			fault = &syntaxFault{position{1, 1}, "the YAML parser fails on this document: " + quote(fmt.Sprint(cause))}
+			complain(nil, "the YAML parser fails on this document: "+quote(fmt.Sprint(cause)))
 		}
 	}()
 
-	tokens := lexer.Tokenize(text)
+	tokens := lexer.Tokenize(c.text)
 	if t := tooDeep(tokens); t != nil {
-		return nil, &syntaxFault{positionOf(t), "too many keys in one mapping or too deeply nested"}
+		complain(t, "too many keys in one mapping or too deeply nested")
+		return nil
 	}
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		return nil, explain(err)
+		complain(explain(err))
+		return nil
 	}
 	for _, doc := range file.Docs {
 		switch doc.Body.(type) {
 		case nil, *ast.NullNode, *ast.DirectiveNode:
 		default:
-			trees = append(trees, doc.Body)
+			documents = append(documents, resolve(doc.Body, c, to))
 		}
 	}
-	return trees, nil
+	return documents
 }
 
-func explain(err error) *syntaxFault {
+// explain returns where the parser could not go on, and why.
+func explain(err error) (*token.Token, string) {
 	syntax, ok := errors.AsType[*yaml.SyntaxError](err)
 	if !ok {
-		return &syntaxFault{position{1, 1}, err.Error()}
+		return nil, quote(err.Error())
 	}
-	message := syntax.Message
 	if t := syntax.Token; t != nil && t.Type == token.AliasType {
-		message += " (" + quoteStar + ")"
+		return t, syntax.Message + " (" + quoteStar + ")"
 	}
-	return &syntaxFault{positionOf(syntax.Token), message}
+	return syntax.Token, syntax.Message
 }
 
 // quoteStar is what to do about a wildcard that YAML takes for an alias.

@@ -38,11 +38,34 @@ func TestParseEncodings(t *testing.T) {
 	}
 }
 
+func TestParsePlacesFaults(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"domain: x\ndescriptors: 10 \t \n":         "f:2:14",
+		"domain: x\ndescriptors: é b   \n":         "f:2:14",
+		"domain: x\ndescriptors: x   # why\n":      "f:2:14",
+		"domain: x\ndescriptors:   \"x\"   \n":     "f:2:16",
+		"domain: x\ndescriptors: [{é: 1, é: 2}]\n": "f:2:15 f:2:16 f:2:22",
+		"domain: x\ndescriptors:\n  x\n   y  \n":   "f:3:3",
+		"# c\n---\n\n# c\n--- # c\nfoo: {\n":       "f:6:6",
+		"--- {domain: x, foo: 1}\n":                "f:1:17",
+	} {
+		_, err := file.Parse("f", []byte(text))
+		var got []string
+		for _, fault := range faults(err) {
+			got = append(got, fault.Source.String())
+		}
+		if got := strings.Join(got, " "); got != want {
+			t.Errorf("%q: got %s, want %s", text, got, want)
+		}
+	}
+}
+
 // TestParseIsBounded holds that files made to overwhelm the parser are refused
 // in good time. Without bounds, longer ones run out of stack, memory or time.
 func TestParseIsBounded(t *testing.T) {
 	t.Parallel()
-	const many = 50_000
+	const many = 20_000
 	lists := func(open, shut string) string {
 		return "domain: " + strings.Repeat(open, many) + "x" + strings.Repeat(shut, many)
 	}
