@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -80,6 +81,7 @@ func (p *pipeline) run() {
 		case <-p.closing:
 			return
 		case c := <-p.queue:
+			runtime.Gosched() // let those who are about to ask share the round trip
 			batch = p.fill(append(batch[:0], c))
 			p.send(batch)
 			clear(batch)
