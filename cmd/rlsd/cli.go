@@ -20,7 +20,7 @@ const (
 
 type commands struct {
 	Serve    serve         `cmd:"" help:"Answer rate-limit requests until told to stop."`
-	Validate validate      `cmd:"" help:"Check policy files without serving them."`
+	Validate validate      `cmd:"" help:"Check rule files without serving them."`
 	Version  versionReport `cmd:"" help:"Print the version."`
 }
 
@@ -28,9 +28,9 @@ type commands struct {
 func (commands) Help() string {
 	return `Examples:
 
-    rlsd validate policies/
-    rlsd serve --config policies/
-    rlsd serve --config policies/ --redis-url redis://redis:6379/0
+    rlsd validate rules/
+    rlsd serve --config rules/
+    rlsd serve --config rules/ --redis-url redis://redis:6379/0
 
 The exit code is 0 if all went well, 1 if not, and 2 if the command line was wrong.`
 }

@@ -22,7 +22,7 @@ import (
 )
 
 type serve struct {
-	Config []string `required:"" placeholder:"PATH" env:"RLSD_CONFIG" help:"Policy files, or directories of them. May be repeated; in the variable, separate with commas."`
+	Config []string `required:"" placeholder:"PATH" env:"RLSD_CONFIG" help:"Rule files, or directories of them, whose *.yaml and *.yml are read. May be repeated; in the variable, separate with commas."`
 
 	GRPCAddr  string `name:"grpc-addr" default:":8081" env:"RLSD_GRPC_ADDR" help:"Where to answer gRPC: host:port or unix:PATH."`
 	HTTPAddr  string `name:"http-addr" default:":8080" env:"RLSD_HTTP_ADDR" help:"Where to answer probes: /healthz, /readyz, /healthcheck."`
@@ -31,7 +31,7 @@ type serve struct {
 	Store            string        `placeholder:"memory|redis" env:"RLSD_STORE" help:"Where the counters live: in this process, or in Redis and shared by all instances. Default: memory, or redis if --redis-url is given."`
 	RedisURL         string        `name:"redis-url" placeholder:"URL" env:"RLSD_REDIS_URL" help:"Which Redis, as in redis://user:password@host:6379/0. Default: ${redis_url}."`
 	StoreTimeout     time.Duration `default:"10ms" env:"RLSD_STORE_TIMEOUT" help:"How long one call of Redis may take. Envoy waits 20ms in all by default."`
-	MemoryMaxBuckets int           `default:"1000000" env:"RLSD_MEMORY_MAX_BUCKETS" help:"How many buckets to keep in this process at most."`
+	MemoryMaxBuckets int           `default:"1000000" env:"RLSD_MEMORY_MAX_BUCKETS" help:"How many buckets to keep in this process at most; beyond, a request that needs a new one is UNAVAILABLE."`
 
 	DrainDelay      time.Duration `default:"5s" env:"RLSD_DRAIN_DELAY" help:"How long to go on answering after SIGTERM, while health checks already say no."`
 	ShutdownTimeout time.Duration `default:"10s" env:"RLSD_SHUTDOWN_TIMEOUT" help:"How long calls under way may then take before they are cut off."`
@@ -42,19 +42,21 @@ type serve struct {
 
 // Help is printed below the flags.
 func (serve) Help() string {
-	return `SIGINT and SIGTERM stop it: it tells health checks that it is about to go, answers for the drain delay, lets calls under way finish, and exits with 0. A second signal stops it at once, with 1.
+	return `Rules are read once, at the start. SIGINT, SIGTERM and SIGHUP stop it: it tells health checks that it is about to go, answers for the drain delay, lets calls under way finish, and exits with 0. A second signal stops it at once, with 1.
 
 Examples:
 
-    rlsd serve --config policies/
-    rlsd serve --config policies/ --redis-url redis://redis:6379/0
-    rlsd serve --config policies/ --grpc-addr unix:/run/rlsd.sock --log-format json
-    RLSD_CONFIG=policies/ RLSD_LOG_LEVEL=debug rlsd serve`
+    rlsd serve --config rules/
+    rlsd serve --config rules/ --redis-url redis://redis:6379/0
+    rlsd serve --config rules/ --grpc-addr unix:/run/rlsd.sock --log-format json
+    RLSD_CONFIG=rules/ RLSD_LOG_LEVEL=debug rlsd serve`
 }
 
 // Validate refuses flags that make no sense.
 func (c *serve) Validate() error {
 	switch {
+	case c.GRPCAddr == "" || c.HTTPAddr == "" || c.AdminAddr == "":
+		return errors.New("an address is empty: want host:port, where :8081 is port 8081 of all interfaces")
 	case c.Store != "" && c.Store != memoryStore && c.Store != redisStore:
 		return fmt.Errorf("--store %q: want memory or redis", c.Store)
 	case c.Store == memoryStore && c.RedisURL != "":
@@ -91,7 +93,7 @@ func (c *serve) Run(ctx context.Context, to streams) error {
 	}
 	defer backend.close(logger)
 
-	observer := telemetry.New(telemetry.Options{Version: version, Buckets: backend.buckets})
+	observer := telemetry.New(telemetry.Options{Version: version, Buckets: backend.buckets, Logger: logger})
 	observer.Follow(snapshot.Hash(), snapshot.Limits())
 	current := func() *policy.Snapshot { return snapshot }
 	decider := limiter.New(backend.store, current, observer)

@@ -7,14 +7,16 @@ import (
 	"syscall"
 )
 
-// signals returns a context that ends with the first SIGINT or SIGTERM, or with
-// ctx, and one that ends with the second. Until release is called these signals
-// do not end the process.
+// signals returns a context that ends with the first SIGINT, SIGTERM or SIGHUP,
+// or with ctx, and one that ends with the second. Until release is called these
+// do not end the process; a third does, whatever it hangs on. A reader of the
+// log that goes away does not end it either.
 func signals(ctx context.Context) (first, second context.Context, release func()) {
 	first, endFirst := context.WithCancel(ctx)
 	second, endSecond := context.WithCancel(context.WithoutCancel(ctx))
 	received := make(chan os.Signal, 2)
-	signal.Notify(received, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(received, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Ignore(syscall.SIGPIPE)
 	released := make(chan struct{})
 	go func() {
 		for _, end := range []context.CancelFunc{endFirst, endSecond} {
@@ -25,6 +27,7 @@ func signals(ctx context.Context) (first, second context.Context, release func()
 				return
 			}
 		}
+		signal.Stop(received)
 	}()
 	return first, second, func() {
 		signal.Stop(received)

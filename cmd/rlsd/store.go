@@ -75,7 +75,7 @@ func watchStore(ctx context.Context, r store.Readier, logger *slog.Logger) {
 		case ctx.Err() != nil:
 			return
 		case err != nil && there:
-			logger.WarnContext(ctx, "the store does not answer: limits decide by their failure mode, and rlsd keeps trying", "error", err)
+			logger.WarnContext(ctx, "the store does not answer: requests that need it are UNAVAILABLE, and rlsd keeps trying", "error", err)
 		case err == nil && !there:
 			logger.InfoContext(ctx, "the store answers")
 		}

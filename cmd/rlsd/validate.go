@@ -10,7 +10,7 @@ import (
 )
 
 type validate struct {
-	Paths  []string `arg:"" name:"path" help:"Policy files, or directories of them."`
+	Paths  []string `arg:"" name:"path" help:"Rule files, or directories of them."`
 	Output string   `enum:"text,json" default:"text" help:"How to print: text or json."`
 }
 
@@ -20,9 +20,9 @@ func (validate) Help() string {
 
 Examples:
 
-    rlsd validate policies/
+    rlsd validate rules/
     rlsd validate base.yaml shop.yaml
-    rlsd validate --output json policies/ | jq '.faults[].message'`
+    rlsd validate --output json rules/ | jq '.faults[].message'`
 }
 
 // A verdict is what validate says in JSON.

@@ -2,7 +2,9 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -45,7 +47,7 @@ func (l *Limiter) Decide(ctx context.Context, now time.Time, req *Request, v *Ve
 	if err := l.take(ctx, now, w); err != nil {
 		return err
 	}
-	l.conclude(w, v)
+	l.conclude(w, now, v)
 	return nil
 }
 
@@ -116,28 +118,36 @@ func kind(d *Descriptor) store.Kind {
 	}
 }
 
-// take asks the store, unless all that is asked for are limits of nothing.
+// take asks the store, unless all that is asked for are limits of nothing. It
+// fails if an op that counts has failed, unless the request is denied anyway.
 func (l *Limiter) take(ctx context.Context, now time.Time, w *work) error {
-	if !needsStore(w.ops) {
-		for i := range w.ops {
-			op := &w.ops[i]
-			op.Decision = algo.Step(new(algo.State), op.Limit, now.UnixMicro(), 1, 0)
+	err := errNotAsked
+	if needsStore(w.ops) {
+		err = l.store.Take(ctx, now, w.ops)
+	}
+	for i := range w.ops {
+		op := &w.ops[i]
+		if err != nil {
+			op.Err = err
 		}
+		if op.Err != nil && op.Kind != store.Give && never(op, now, op.Cost) {
+			op.Decision, op.Err = untouched(op, now, op.Cost), nil
+		}
+	}
+	if store.Denied(w.ops) || !store.Failed(w.ops) {
 		return nil
 	}
-	err := l.store.Take(ctx, now, w.ops)
 	for i := range w.ops {
-		if err == nil && w.ops[i].Err != nil {
-			err = fmt.Errorf("%w: limit %q: %w", store.ErrUnavailable, w.limits[i].Name, w.ops[i].Err)
+		l.observer.Decided(w.known[i], Failed)
+		if failed := &w.ops[i]; err == nil && failed.Err != nil {
+			err = fmt.Errorf("%w: limit %q: %w", store.ErrUnavailable, w.limits[i].Name, failed.Err)
 		}
 	}
-	if err != nil {
-		for i := range w.ops {
-			l.observer.Decided(w.known[i], Failed)
-		}
-	}
+	l.observer.Failing(err)
 	return err
 }
+
+var errNotAsked = errors.New("the store was not asked")
 
 func needsStore(ops []store.Op) bool {
 	for i := range ops {
@@ -148,28 +158,58 @@ func needsStore(ops []store.Op) bool {
 	return false
 }
 
-// conclude turns the ops into the verdict.
-func (l *Limiter) conclude(w *work, v *Verdict) {
+// untouched is what a fresh bucket would decide on a cost.
+func untouched(op *store.Op, now time.Time, cost int64) algo.Decision {
+	return algo.Step(new(algo.State), op.Limit, now.UnixMicro(), cost, 0)
+}
+
+// never reports whether even a fresh bucket would deny the cost.
+func never(op *store.Op, now time.Time, cost int64) bool {
+	return untouched(op, now, cost).RetryAfter == algo.Never
+}
+
+// conclude turns the ops into the verdict. Those that failed say nothing.
+func (l *Limiter) conclude(w *work, now time.Time, v *Verdict) {
 	v.Allowed = !store.Denied(w.ops)
-	for i := range w.ops {
-		op, limit := &w.ops[i], w.limits[i]
-		v.results = append(v.results, Result{limit, op.Decision})
-		over := !op.Decision.Allowed && op.Kind != store.Give
-		if over && op.Role == store.Must {
-			v.Statuses[op.Descriptor].Allowed = false
+	for i := 0; i < len(w.ops); {
+		from, descriptor := len(v.results), w.ops[i].Descriptor
+		for ; i < len(w.ops) && w.ops[i].Descriptor == descriptor; i++ {
+			l.report(w, i, now, v)
 		}
-		if op.Kind != store.Give {
-			l.observer.Decided(w.known[i], outcome(op, over))
+		v.Statuses[descriptor].Results = slices.Clip(v.results[from:])
+	}
+}
+
+func (l *Limiter) report(w *work, i int, now time.Time, v *Verdict) {
+	op := &w.ops[i]
+	if op.Err != nil {
+		l.observer.Decided(w.known[i], Failed)
+		return
+	}
+	over := !op.Decision.Allowed && op.Kind != store.Give
+	if over && never(op, now, w.takenBy(i)) {
+		op.Decision.RetryAfter = algo.Never
+	}
+	v.results = append(v.results, Result{w.limits[i], op.Decision})
+	if over && op.Role == store.Must {
+		v.Statuses[op.Descriptor].Allowed = false
+	}
+	if op.Kind != store.Give {
+		l.observer.Decided(w.known[i], outcome(op, over))
+	}
+}
+
+// takenBy returns what the request wants of the bucket of op i up to that op: it
+// may ask for it several times.
+func (w *work) takenBy(i int) int64 {
+	sum := int64(0)
+	for j := range i + 1 {
+		op, other := &w.ops[i], &w.ops[j]
+		if other.Kind == store.Take && other.Key == op.Key && other.Limit.ID() == op.Limit.ID() {
+			sum = min(sum+other.Cost, algo.MaxCost)
 		}
 	}
-	for from := 0; from < len(w.ops); { // ops of a descriptor are together
-		to := from + 1
-		for to < len(w.ops) && w.ops[to].Descriptor == w.ops[from].Descriptor {
-			to++
-		}
-		v.Statuses[w.ops[from].Descriptor].Results = v.results[from:to:to]
-		from = to
-	}
+	return sum
 }
 
 func outcome(op *store.Op, over bool) Outcome {

@@ -78,6 +78,9 @@ const (
 type Observer interface {
 	// Decided reports the outcome of one limit for one request.
 	Decided(l *policy.Limit, o Outcome)
+	// Failing reports why a request could not be decided. It may be called as
+	// often as there are requests.
+	Failing(err error)
 	// UnknownDomain reports a request for a domain without rules.
 	UnknownDomain()
 	// Unmatched reports a descriptor that no rule of a known domain matched.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rlsd/rlsd/internal/algo"
 	"github.com/rlsd/rlsd/internal/algo/algotest"
 	"github.com/rlsd/rlsd/internal/limiter"
 	"github.com/rlsd/rlsd/internal/policy"
@@ -49,6 +50,7 @@ type observed []string
 func (o *observed) Decided(l *policy.Limit, outcome limiter.Outcome) {
 	*o = append(*o, fmt.Sprint(l.Name, " ", []string{"allowed", "denied", "shadow denied", "peeked", "failed"}[outcome]))
 }
+func (o *observed) Failing(error)  {}
 func (o *observed) UnknownDomain() { *o = append(*o, "unknown domain") }
 func (o *observed) Unmatched()     { *o = append(*o, "unmatched") }
 
@@ -283,6 +285,7 @@ func TestVerdictIsUsedAgain(t *testing.T) {
 type nobody struct{}
 
 func (nobody) Decided(*policy.Limit, limiter.Outcome) {}
+func (nobody) Failing(error)                          {}
 func (nobody) UnknownDomain()                         {}
 func (nobody) Unmatched()                             {}
 
@@ -298,6 +301,42 @@ func BenchmarkDecide(b *testing.B) {
 	for b.Loop() {
 		if err := l.Decide(context.Background(), time.UnixMicro(algotest.Epoch), req, &v); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// TestDenialGoesBeforeFailure holds that a request that is denied for certain
+// is denied, though another of its limits cannot be had.
+func TestDenialGoesBeforeFailure(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.store.Store = memory.New(memory.Options{MaxBuckets: 1})
+	f.told(ask(3, entry("user", "bob")))
+	f.expect(f.told(ask(1, entry("user", "bob")), ask(1, entry("user", "new"))),
+		"allowed false", "0 user false", "per-user false left 0", "1 user true")
+
+	f.store.fail = fmt.Errorf("%w: gone", store.ErrUnavailable)
+	f.expect(f.told(ask(1, entry("banned", "")), ask(1, entry("user", "bob"))),
+		"allowed false", "0 banned false", "banned false left 0", "1 user true")
+	f.expect(f.told(ask(1, entry("user", "bob")), ask(4, entry("user", "eve"))),
+		"allowed false", "0 user true", "1 user false", "per-user false left 3")
+}
+
+// TestNeverTogether holds that a request that wants more of one bucket than it
+// holds, in parts, is told so.
+func TestNeverTogether(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, c := range []struct{ first, second, want int64 }{{2, 2, algo.Never}, {1, 2, 0}} {
+		var v limiter.Verdict
+		req := &limiter.Request{Domain: "shop", Descriptors: []limiter.Descriptor{
+			ask(c.first, entry("user", "bob")), ask(c.second, entry("user", "bob")),
+		}}
+		if err := f.Decide(context.Background(), time.UnixMicro(algotest.Epoch), req, &v); err != nil {
+			t.Fatal(err)
+		}
+		if got := v.Statuses[1].Results[0].Decision.RetryAfter; got != c.want {
+			t.Errorf("%d and %d of 3: retry after %d, want %d", c.first, c.second, got, c.want)
 		}
 	}
 }

@@ -9,6 +9,9 @@ const (
 	// maxPart is the longest domain, key or value, in bytes, that stands in a
 	// key as it is. In place of a longer one stands its hash.
 	maxPart = 64
+	// maxKey is the longest key, in bytes; of a longer one all but the domain is
+	// hashed.
+	maxKey = 256
 	// hashSize is how many bytes of SHA-256 stand for a long part.
 	hashSize = 16
 )
@@ -19,23 +22,23 @@ const (
 // Distinct descriptors and domains never share a key. It is printable ASCII
 // without double quotes, backslashes, braces and spaces: other bytes, and those
 // that the key itself is made of, are escaped as in a URL. A domain, key or value of
-// more than 64 bytes is replaced by ~ and 128 bits of its SHA-256, so that a
-// key's length is bounded by the number of entries.
+// more than 64 bytes is replaced by ~ and 128 bits of its SHA-256, and a
+// key of more than 256 bytes is its domain, /~ and such a hash of the whole.
 func Key(domain string, d Descriptor) string {
-	var buf [256]byte
-	return string(AppendKey(buf[:0], domain, d))
-}
-
-// AppendKey appends [Key] to buf and returns the result.
-func AppendKey(buf []byte, domain string, d Descriptor) []byte {
-	buf = appendPart(buf, domain)
+	var array [maxKey]byte
+	buf := appendPart(array[:0], domain)
+	start := len(buf)
 	for i := range d {
 		buf = append(buf, '/')
 		buf = appendPart(buf, d[i].Key)
 		buf = append(buf, '=')
 		buf = appendPart(buf, d[i].Value)
 	}
-	return buf
+	if len(buf) > maxKey {
+		sum := sha256.Sum256(buf)
+		buf = hex.AppendEncode(append(buf[:start], "/~"...), sum[:hashSize])
+	}
+	return string(buf)
 }
 
 func appendPart(buf []byte, part string) []byte {

@@ -30,6 +30,8 @@ func (e *ListenError) Unwrap() error { return e.Err }
 func (e *ListenError) hint() string {
 	isUnix := strings.HasPrefix(e.Addr, unixPrefix)
 	switch {
+	case errors.Is(e.Err, syscall.EADDRINUSE) && isUnix && !isSocket(strings.TrimPrefix(e.Addr, unixPrefix)):
+		return ": there is a file that is no socket"
 	case errors.Is(e.Err, syscall.EADDRINUSE) && isUnix:
 		return ": another process listens there"
 	case errors.Is(e.Err, syscall.EADDRINUSE):
@@ -90,12 +92,20 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 // isStale reports whether path is a socket that a process left behind when it
 // died: nobody answers there.
 func isStale(ctx context.Context, path string) bool {
+	if !isSocket(path) {
+		return false
+	}
 	var dialer net.Dialer
 	c, err := dialer.DialContext(ctx, "unix", path)
 	if err == nil {
 		_ = c.Close()
 	}
 	return errors.Is(err, syscall.ECONNREFUSED)
+}
+
+func isSocket(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode()&os.ModeSocket != 0
 }
 
 // reason strips from a listen error what a [ListenError] says itself.

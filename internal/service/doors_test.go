@@ -72,6 +72,7 @@ var now = time.Date(2026, 11, 30, 12, 5, 18, 400_000_000, time.UTC)
 type nobody struct{}
 
 func (nobody) Decided(*policy.Limit, limiter.Outcome) {}
+func (nobody) Failing(error)                          {}
 func (nobody) UnknownDomain()                         {}
 func (nobody) Unmatched()                             {}
 

@@ -47,6 +47,8 @@ func toStatus(err error) error {
 		return status.Error(codes.InvalidArgument, err.Error())
 	case errors.Is(err, context.Canceled):
 		return status.Error(codes.Canceled, "the caller went away")
+	case errors.Is(err, store.ErrFull):
+		return status.Error(codes.Unavailable, "the store has no room for another bucket")
 	case errors.Is(err, store.ErrUnavailable):
 		return status.Error(codes.Unavailable, "the store did not answer in time")
 	default:

@@ -80,7 +80,7 @@ type Op struct {
 
 // Denied is the verdict on the request that ops make up: whether an op that
 // must be allowed is not, or whether there are quota descriptors and each of
-// them has an op that is over. Ops with an error count as allowed.
+// them has an op that is over. An op with an error denies nothing.
 func Denied(ops []Op) bool {
 	quota, anyLeft := false, false
 	for i := range ops {
@@ -104,6 +104,17 @@ func Fits(ops []Op, descriptor int) bool {
 		}
 	}
 	return true
+}
+
+// Failed reports whether an op that counts in the verdict has an error. The
+// others have been performed all the same: the store knows no failure modes.
+func Failed(ops []Op) bool {
+	for i := range ops {
+		if ops[i].Err != nil && ops[i].Role != Shadow {
+			return true
+		}
+	}
+	return false
 }
 
 // Written reports whether the op leaves a trace, given the verdict.

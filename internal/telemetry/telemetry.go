@@ -4,10 +4,12 @@
 package telemetry
 
 import (
+	"log/slog"
 	"net/http"
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -19,8 +21,9 @@ import (
 
 // Options say what there is to tell.
 type Options struct {
-	Version string     // of this program
-	Buckets func() int // how many buckets the store holds; nil if it cannot tell
+	Version string       // of this program
+	Buckets func() int   // how many buckets the store holds; nil if it cannot tell
+	Logger  *slog.Logger // nil logs nothing
 }
 
 // Telemetry counts what happens. Its methods are safe for concurrent use.
@@ -29,6 +32,10 @@ type Telemetry struct {
 	decisions *prometheus.CounterVec
 	bound     atomic.Pointer[bound] // what decisions are counted by
 	following sync.Mutex            // one Follow at a time
+
+	logger  *slog.Logger
+	quiet   atomic.Int64 // nanoseconds since the epoch until which failures are not logged
+	skipped atomic.Int64 // failures that were not
 
 	policy        *prometheus.GaugeVec
 	limits        prometheus.Gauge
@@ -42,8 +49,12 @@ var _ limiter.Observer = (*Telemetry)(nil)
 // New returns a Telemetry with a registry of its own that follows no limits
 // yet.
 func New(o Options) *Telemetry {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
 	t := &Telemetry{
 		registry: prometheus.NewRegistry(),
+		logger:   o.Logger,
 		decisions: counters("rlsd_decisions_total",
 			`Decisions by limit and outcome. The limit "other" stands for those that are not in the configuration.`,
 			"domain", "limit", "outcome"),
@@ -90,6 +101,17 @@ func (t *Telemetry) Decided(l *policy.Limit, o limiter.Outcome) {
 	}
 	domain, name := b.labels(l)
 	t.decisions.WithLabelValues(domain, name, outcomes[o]).Inc()
+}
+
+// Failing logs why a request could not be decided, at most once a second.
+func (t *Telemetry) Failing(err error) {
+	now := time.Now().UnixNano()
+	until := t.quiet.Load()
+	if now < until || !t.quiet.CompareAndSwap(until, now+time.Second.Nanoseconds()) {
+		t.skipped.Add(1)
+		return
+	}
+	t.logger.Warn("requests cannot be decided", "error", err, "more", t.skipped.Swap(0))
 }
 
 // UnknownDomain counts a request for a domain without rules.

@@ -90,6 +90,6 @@ func (d *decoder) integer(v *value) int64 {
 // isOctal reports whether leading zeros alone make a number octal, as in
 // YAML 1.1.
 func isOctal(text string) bool {
-	digits := strings.TrimLeft(text, "+-")
+	digits := strings.ReplaceAll(strings.TrimLeft(text, "+-"), "_", "")
 	return len(digits) > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9'
 }

@@ -150,3 +150,31 @@ func BenchmarkTake(b *testing.B) {
 		})
 	}
 }
+
+// TestForwardStep holds that a clock that was far ahead for a moment does not
+// fill the store for as long.
+func TestForwardStep(t *testing.T) {
+	t.Parallel()
+	s := memory.New(memory.Options{MaxBuckets: 1000})
+	perSecond := &algo.Limit{Algorithm: algo.FixedWindow, Quota: 10, Window: algotest.Second}
+	at := time.UnixMicro(algotest.Epoch)
+	for i := range 1000 {
+		if err := take(s, strconv.Itoa(i), perSecond, at.AddDate(0, 1, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 1000 { // the clock is right again, and the keys are used on
+		if err := take(s, strconv.Itoa(i), perSecond, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at = at.Add(5 * time.Second)
+	for i := range 1000 {
+		if err := take(s, fmt.Sprint("new", i), perSecond, at); err != nil {
+			t.Fatalf("5 s later, key %d: %v", i, err)
+		}
+	}
+	if s.Len() != 1000 {
+		t.Errorf("%d buckets", s.Len())
+	}
+}

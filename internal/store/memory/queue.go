@@ -3,7 +3,8 @@ package memory
 // A queue is a binary heap of nodes by the time at which they may be dropped.
 // A node's time is only a lower bound: a bucket that is used again later stays
 // where it is until that time comes, and is then put back. So a take touches
-// the queue only when it adds a node.
+// the queue only when it adds a node, or when its bucket will lapse earlier than
+// thought, after a give-back or a clock that stepped back.
 type queue []entry
 
 type entry struct {

@@ -21,6 +21,7 @@ type shard struct {
 type node struct {
 	key     string
 	records []record
+	due     int64 // the time of its entry in the queue; other entries are void
 }
 
 // A record is one bucket of a node. It is kept until it has been as if
@@ -53,6 +54,10 @@ func (sh *shard) expireOne(now int64) bool {
 		return false
 	}
 	n := sh.due[0].node
+	if sh.due[0].at != n.due {
+		sh.due.removeFirst()
+		return true
+	}
 	last := int64(0)
 	kept := n.records[:0]
 	for _, r := range n.records {
@@ -64,6 +69,7 @@ func (sh *shard) expireOne(now int64) bool {
 	sh.all.room.Add(int64(len(n.records) - len(kept)))
 	n.records = kept
 	if len(kept) > 0 {
+		n.due = last
 		sh.due.replaceFirst(last)
 		return true
 	}
@@ -105,12 +111,37 @@ func (sh *shard) find(key string, id uint64) *record {
 func (sh *shard) add(key string, r record) {
 	n := sh.nodes[key]
 	if n == nil {
-		n = &node{key: key}
+		n = &node{key: key, due: r.until}
 		sh.nodes[key] = n
 		sh.due.push(entry{r.until, n})
 	}
 	n.records = slices.Grow(n.records, 1)
 	n.records = append(n.records, r)
+}
+
+// keep puts the record in the place of the one that there is, or adds it, for
+// which there is room.
+func (sh *shard) keep(key string, r record) {
+	at := sh.find(key, r.id)
+	if at == nil {
+		sh.add(key, r)
+		return
+	}
+	*at = r
+	n := sh.nodes[key]
+	if n.due > r.until && n.due > n.last() {
+		n.due = n.last()
+		sh.due.push(entry{n.due, n})
+	}
+}
+
+// last is when all of the node's buckets have lapsed.
+func (n *node) last() int64 {
+	last := int64(0)
+	for i := range n.records {
+		last = max(last, n.records[i].until)
+	}
+	return last
 }
 
 // takeOne performs a request of a single op.
@@ -126,12 +157,10 @@ func (sh *shard) takeOne(now int64, op *store.Op) {
 	op.Decision = perform(&state, op, op.Kind, now)
 	switch {
 	case state == before || op.Kind == store.Peek:
-	case r != nil:
-		*r = newRecord(id, state, now+op.Decision.ResetAfter)
-	case !sh.reserve(now):
+	case r == nil && !sh.reserve(now):
 		op.Decision, op.Err = algo.Decision{}, store.ErrFull
 	default:
-		sh.add(op.Key, newRecord(id, state, now+op.Decision.ResetAfter))
+		sh.keep(op.Key, newRecord(id, state, now+op.Decision.ResetAfter))
 	}
 }
 

@@ -121,16 +121,13 @@ func (w *workspace) commit(s *Store, now int64) {
 	for i := range w.buckets {
 		b := &w.buckets[i]
 		if b.state != b.before {
-			r := newRecord(b.id, b.state, now+b.reset)
-			if at := b.shard.find(b.key, b.id); at != nil {
-				*at = r
-			} else {
+			if b.shard.find(b.key, b.id) == nil {
 				if !b.reserved { // dropped while others made room
 					s.room.Add(-1)
 				}
 				b.reserved = false
-				b.shard.add(b.key, r)
 			}
+			b.shard.keep(b.key, newRecord(b.id, b.state, now+b.reset))
 		}
 		if b.reserved {
 			s.room.Add(1)

@@ -45,11 +45,6 @@ func newClock(client *goredis.Client, now func() time.Time) *clock {
 	return c
 }
 
-func (c *clock) close() {
-	c.cancel()
-	<-c.done
-}
-
 // offset returns what to add to this instance's time, in microseconds. If it
 // is not known it waits until it is.
 func (c *clock) offset(w *wait) (int64, error) {
@@ -104,7 +99,7 @@ func (c *clock) read(ctx context.Context) error {
 	if c.now != nil {
 		sent = c.now()
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	if err := guard(func() error { _, err := pipe.Exec(ctx); return err }); err != nil {
 		return err
 	}
 	if c.now != nil {

@@ -36,27 +36,23 @@ const (
 type pipeline struct {
 	client  *goredis.Client
 	timeout time.Duration
-	broken  func() // told of every transport error
+	broken  func()          // told of every transport error
+	ctx     context.Context //nolint:containedctx // of all batches; ends with the pipeline
+	cancel  context.CancelFunc
 	queue   chan *call
-	closing chan struct{}
 	lanes   sync.WaitGroup
 }
 
 func newPipeline(client *goredis.Client, timeout time.Duration, broken func()) *pipeline {
+	ctx, cancel := context.WithCancel(context.Background())
 	p := &pipeline{
-		client: client, timeout: timeout, broken: broken,
-		queue: make(chan *call, maxQueue), closing: make(chan struct{}),
+		client: client, timeout: timeout, broken: broken, ctx: ctx, cancel: cancel,
+		queue: make(chan *call, maxQueue),
 	}
 	for range lanes {
 		p.lanes.Go(p.run)
 	}
 	return p
-}
-
-// close waits until the calls under way have ended. Later ones wait in vain.
-func (p *pipeline) close() {
-	close(p.closing)
-	p.lanes.Wait()
 }
 
 // do sends the call and waits for its reply. After an error the call belongs
@@ -78,7 +74,7 @@ func (p *pipeline) run() {
 	batch := make([]*call, 0, maxBatch)
 	for {
 		select {
-		case <-p.closing:
+		case <-p.ctx.Done():
 			return
 		case c := <-p.queue:
 			runtime.Gosched() // let those who are about to ask share the round trip
@@ -121,7 +117,7 @@ func bySource(pipe *goredis.Pipeline, c *call) { c.queueOn(pipe, "eval", source)
 
 // exec sends the calls in one round trip and returns those that were refused.
 func (p *pipeline) exec(batch []*call, queueOn func(*goredis.Pipeline, *call)) (refused []*call) {
-	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
+	ctx, cancel := context.WithTimeout(p.ctx, p.timeout)
 	defer cancel()
 	pipe := p.client.Pipeline().(*goredis.Pipeline)
 	sent := batch[:0]
@@ -138,12 +134,15 @@ func (p *pipeline) exec(batch []*call, queueOn func(*goredis.Pipeline, *call)) (
 	if len(sent) == 0 {
 		return nil
 	}
-	_, err := pipe.Exec(ctx)
-	if err != nil && !isReply(err) {
+	failed := guard(func() error { _, err := pipe.Exec(ctx); return err })
+	if failed != nil && !isReply(failed) {
 		p.broken()
 	}
 	for _, c := range sent {
 		reply, err := c.cmd.Text()
+		if errors.Is(failed, errPanicked) {
+			err = failed
+		}
 		switch {
 		case err == nil:
 			c.finish(reply, nil)
@@ -154,6 +153,19 @@ func (p *pipeline) exec(batch []*call, queueOn func(*goredis.Pipeline, *call)) (
 		}
 	}
 	return refused
+}
+
+var errPanicked = errors.New("the client cannot make sense of the reply")
+
+// guard keeps a panic of go-redis, which some replies of no Redis bring about,
+// from ending the process.
+func guard(do func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errPanicked, p)
+		}
+	}()
+	return do()
 }
 
 // isReply reports whether the error is what Redis answered.

@@ -83,15 +83,17 @@ func New(o Options) (*Store, error) {
 	opt.ContextTimeoutEnabled = true
 	opt.DialTimeout = time.Second
 	opt.DialerRetries = 1
-	opt.ReadTimeout, opt.WriteTimeout = timeout, timeout
-	opt.PoolTimeout = timeout
+	// A call outlives the caller that has left: its connection is good still, if
+	// the reply is only late, and dialling anew would make it later.
+	patience := max(2*timeout, 250*time.Millisecond)
+	opt.ReadTimeout, opt.WriteTimeout, opt.PoolTimeout = patience, patience, patience
 	opt.PipelinePoolSize = -1
 	opt.DisableIdentity = true
 	opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 
 	s := &Store{client: goredis.NewClient(opt), timeout: timeout}
 	s.clock = newClock(s.client, o.Now)
-	s.pipeline = newPipeline(s.client, timeout, s.clock.invalidate)
+	s.pipeline = newPipeline(s.client, patience, s.clock.invalidate)
 	return s, nil
 }
 
@@ -125,7 +127,7 @@ func (s *Store) Reset(ctx context.Context, keys []string) error {
 	for i, key := range keys {
 		names[i] = name(key)
 	}
-	if err := s.client.Unlink(ctx, names...).Err(); err != nil {
+	if err := guard(func() error { return s.client.Unlink(ctx, names...).Err() }); err != nil {
 		return fmt.Errorf("%w: redis: %w", store.ErrUnavailable, err)
 	}
 	return nil
@@ -133,17 +135,20 @@ func (s *Store) Reset(ctx context.Context, keys []string) error {
 
 // Ready implements [store.Readier].
 func (s *Store) Ready(ctx context.Context) error {
-	if err := s.client.Ping(ctx).Err(); err != nil {
+	if err := guard(func() error { return s.client.Ping(ctx).Err() }); err != nil {
 		return fmt.Errorf("%w: redis: %w", store.ErrUnavailable, err)
 	}
 	return nil
 }
 
-// Close implements [store.Store].
+// Close implements [store.Store]. It cuts short what is under way.
 func (s *Store) Close() error {
-	s.pipeline.close()
-	s.clock.close()
-	return s.client.Close()
+	s.pipeline.cancel()
+	s.clock.cancel()
+	err := s.client.Close() // nothing else ends a read
+	s.pipeline.lanes.Wait()
+	<-s.clock.done
+	return err
 }
 
 // name is the key in Redis: the version of what it holds, a hash tag that no

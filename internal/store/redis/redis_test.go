@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -412,5 +414,125 @@ func TestLargeRequest(t *testing.T) {
 		if n := used(t, s, ops[i].Key); n != ops[i].Cost {
 			t.Fatalf("op %d: %d counted, want %d", i, n, ops[i].Cost)
 		}
+	}
+}
+
+// TestLateReplies holds that a Redis farther away than the timeout allows for
+// now and then is answered for in time, and that its connections are kept.
+func TestLateReplies(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server, redis.Options{Timeout: 30 * time.Millisecond})
+	c := client(t, server)
+	warm := func() error { _, err := take(s, must("late", hourly)); return err }
+	for start := time.Now(); warm() != nil; {
+		if time.Since(start) > 5*time.Second {
+			t.Fatal("no answer")
+		}
+	}
+	before := connections(t, c)
+	server.Freeze()
+	if err := warm(); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("got %v, want ErrUnavailable", err)
+	}
+	server.Thaw()
+	for start := time.Now(); warm() != nil; {
+		if time.Since(start) > 5*time.Second {
+			t.Fatal("no answer after the pause")
+		}
+	}
+	if after := connections(t, c); after > before+2 {
+		t.Errorf("%d connections made before a pause, %d after", before, after)
+	}
+}
+
+// connections returns how many connections the server has taken so far.
+func connections(t *testing.T, c *goredis.Client) int {
+	t.Helper()
+	for line := range strings.Lines(c.Info(context.Background(), "stats").Val()) {
+		if n, ok := strings.CutPrefix(line, "total_connections_received:"); ok {
+			total, err := strconv.Atoi(strings.TrimSpace(n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return total
+		}
+	}
+	t.Fatal("no total_connections_received")
+	return 0
+}
+
+// TestGarbage holds that replies that no Redis would send end no more than the
+// calls that they answer.
+func TestGarbage(t *testing.T) {
+	t.Parallel()
+	for _, reply := range []string{
+		"$4611686018427387904\r\n", "*1000000000000000000\r\n", "~99999999999999\r\n", "hello\r\n", "$3\r\nabc\r\n", "",
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					defer conn.Close()
+					buf := make([]byte, 64<<10)
+					for {
+						if _, err := conn.Read(buf); err != nil {
+							return
+						}
+						if _, err := conn.Write([]byte(reply)); err != nil {
+							return
+						}
+					}
+				}()
+			}
+		}()
+		s, err := redis.New(redis.Options{URL: "redis://" + l.Addr().String(), Timeout: 50 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := take(s, must("garbage", hourly)); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%q: got %v, want ErrUnavailable", reply, err)
+		}
+		if err := s.Ready(context.Background()); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%q: ready: %v", reply, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestCloseDoesNotWait holds that a frozen Redis does not hold up the end.
+func TestCloseDoesNotWait(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, err := redis.New(redis.Options{URL: server.URL(), Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := take(s, must("closing", hourly)); err != nil {
+		t.Fatal(err)
+	}
+	server.Freeze()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- s.Take(ctx, time.Now(), []store.Op{must("closing", hourly)}) }()
+	time.Sleep(20 * time.Millisecond)
+	cancel()
+	<-done
+	start := time.Now()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if waited := time.Since(start); waited > 5*time.Second {
+		t.Errorf("waited %v", waited)
 	}
 }
