@@ -80,6 +80,14 @@ test-unit: test-tools ## Run the unit and store tests with the race detector
 test-differential: test-tools ## Compare Go, Lua and exact arithmetic on many steps, without the race detector
 	@RLSD_STEPS=100000 tools/timed "differential tests" go test -count=1 -run Twins ./internal/store/redis
 
+.PHONY: twins
+twins: test-tools ## The same on ten million steps of each algorithm, which takes long
+	RLSD_STEPS=10000000 go test -count=1 -timeout 60m -run Twins ./internal/store/redis
+
+.PHONY: mutants
+mutants: test-tools ## Plant faults in the algorithms, one at a time, and want a test to notice each (a quarter of an hour)
+	RLSD_MUTANTS=1 go test -count=1 -timeout 30m -v -run TestMutants ./internal/algo/mutants
+
 .PHONY: e2e
 e2e: test-tools ## Run the end-to-end tests: a real Envoy, grpcurl, rlsd as a process
 	@tools/timed "end-to-end tests" go test -count=1 ./e2e/...

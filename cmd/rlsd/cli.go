@@ -13,13 +13,15 @@ import (
 
 // Exit codes.
 const (
-	exitDone  = 0
-	exitFault = 1 // it could not be done, or it went wrong
-	exitUsage = 2 // the command line is not one
+	exitDone   = 0
+	exitFault  = 1 // it could not be done, or it went wrong
+	exitUsage  = 2 // the command line is not one
+	exitDenied = 3 // the answer of decide
 )
 
 type commands struct {
 	Serve    serve         `cmd:"" help:"Answer rate-limit requests until told to stop."`
+	Decide   decide        `cmd:"" help:"Ask whether a request would be allowed, a server or rule files."`
 	Validate validate      `cmd:"" help:"Check rule files without serving them."`
 	Version  versionReport `cmd:"" help:"Print the version."`
 }
@@ -31,8 +33,9 @@ func (commands) Help() string {
     rlsd validate rules/
     rlsd serve --config rules/
     rlsd serve --config rules/ --redis-url redis://redis:6379/0
+    rlsd decide --addr 127.0.0.1:8081 --domain shop api_key=k1
 
-The exit code is 0 if all went well, 1 if not, and 2 if the command line was wrong.`
+The exit code is 0 if all went well, 1 if not, and 2 if the command line was wrong. Of decide it is 3 on a denial.`
 }
 
 // streams are where a command writes to.
@@ -83,6 +86,9 @@ type told struct{ error }
 func report(stderr io.Writer, err error) int {
 	if err == nil {
 		return exitDone
+	}
+	if errors.Is(err, errDenied) {
+		return exitDenied
 	}
 	if _, ok := errors.AsType[told](err); ok {
 		return exitFault

@@ -10,6 +10,7 @@ func TestHelpHasExamplesAndExitsWith0(t *testing.T) {
 	for _, args := range [][]string{
 		{"--help"},
 		{"serve", "--help"},
+		{"decide", "--help"},
 		{"validate", "--help"},
 		{"version", "--help"},
 		{"serve", "--config", "nowhere", "--help"},
@@ -23,7 +24,7 @@ func TestHelpHasExamplesAndExitsWith0(t *testing.T) {
 
 func TestWrongCommandLinesExitWith2AndOneLine(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
-		{"", `rlsd: expected one of "serve", "validate", "version"; see rlsd --help`},
+		{"", `rlsd: expected one of "serve", "decide", "validate", "version"; see rlsd --help`},
 		{"sevre", `rlsd: unexpected argument sevre, did you mean "serve"?; see rlsd --help`},
 		{"serve", `rlsd: missing flags: --config=PATH,...; see rlsd serve --help`},
 		{"serve --config x --store memory --redis-url redis://a", `rlsd: serve: --store memory does not go with --redis-url: drop one of them; see rlsd serve --help`},
@@ -35,6 +36,23 @@ func TestWrongCommandLinesExitWith2AndOneLine(t *testing.T) {
 		{"serve --config x --log-level loud", `rlsd: --log-level must be one of "debug","info","warn","error" but got "loud"; see rlsd serve --help`},
 		{"serve --config x --no-such", `rlsd: unknown flag --no-such; see rlsd serve --help`},
 		{"validate", `rlsd: expected "<path> ..."; see rlsd validate --help`},
+		{"decide --addr a:1 x", `rlsd: missing flags: --domain=NAME; see rlsd decide --help`},
+		{"decide --domain d --addr a:1", `rlsd: expected "<descriptor> ..."; see rlsd decide --help`},
+		{"decide --domain d x", `rlsd: decide: want one of --addr and --config: a server to ask, or rules to decide by; see rlsd decide --help`},
+		{"decide --domain d --addr a:1 --config x x", `rlsd: decide: want one of --addr and --config: a server to ask, or rules to decide by; see rlsd decide --help`},
+		{"decide --domain d --addr a x", `rlsd: decide: --addr "a": want HOST:PORT or unix:PATH; see rlsd decide --help`},
+		{"decide --domain d --addr a:1 --repeat 2 x", `rlsd: decide: --at, --repeat and --every go with --config, not with --addr; see rlsd decide --help`},
+		{"decide --domain d --addr a:1 --at 2026-11-30T12:00:00Z x", `rlsd: decide: --at, --repeat and --every go with --config, not with --addr; see rlsd decide --help`},
+		{"decide --domain d --addr a:1 --timeout=-1s x", `rlsd: decide: --timeout -1s: want more than 0; see rlsd decide --help`},
+		{"decide --domain d --config c --timeout 1s x", `rlsd: decide: --timeout goes with --addr, not with --config; see rlsd decide --help`},
+		{"decide --domain d --config c --repeat 0 x", `rlsd: decide: --repeat 0: want 1 to 100000; see rlsd decide --help`},
+		{"decide --domain d --config c --every 1s x", `rlsd: decide: --every goes with --repeat; see rlsd decide --help`},
+		{"decide --domain d --config c --repeat 2 --every=-1s x", `rlsd: decide: --every -1s: want 0 or more; see rlsd decide --help`},
+		{"decide --domain d --config c --repeat 3 --every 900000h --at 2100-01-01T00:00:00Z x", `rlsd: decide: --repeat 3 --every 900000h0m0s: would go beyond the year 2255; see rlsd decide --help`},
+		{"decide --domain d --config c --at noon x", `rlsd: --at: "noon": want a time from 1970 to 2255, as in 2026-11-30T12:00:00Z; see rlsd decide --help`},
+		{"decide --domain d --config c --at 1969-12-31T23:59:59Z x", `rlsd: --at: "1969-12-31T23:59:59Z": want a time from 1970 to 2255, as in 2026-11-30T12:00:00Z; see rlsd decide --help`},
+		{"decide --domain d --config c a=b,,c", "rlsd: <descriptor> ...: descriptor `a=b,,c`: an entry without a key; want key=value[,key=value]; see rlsd decide --help"},
+		{"decide --domain d --config c --output xml x", `rlsd: --output must be one of "text","json" but got "xml"; see rlsd decide --help`},
 		{"version --output xml", `rlsd: --output must be one of "text","json" but got "xml"; see rlsd version --help`},
 	} {
 		code, stdout, stderr := rlsd(t, strings.Fields(test.args)...)

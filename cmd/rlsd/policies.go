@@ -21,8 +21,10 @@ type limitLine struct {
 	Limit     string `json:"limit"`
 	Algorithm string `json:"algorithm"`
 	Quota     int64  `json:"quota"`
-	Window    string `json:"window"` // month, year, or a duration such as 1m30s
+	Window    string `json:"window"` // day, week, month, year, or a duration such as 1m30s
+	TimeZone  string `json:"time_zone,omitempty"`
 	Burst     int64  `json:"burst,omitempty"`
+	MaxDelay  string `json:"max_delay,omitempty"`
 	Shadow    bool   `json:"shadow"`
 	File      string `json:"file"`
 	Line      int    `json:"line"`
@@ -44,7 +46,7 @@ func policiesHandler(current func() *policy.Snapshot) http.Handler {
 }
 
 func describe(l *policy.Limit) limitLine {
-	return limitLine{
+	line := limitLine{
 		Domain:    l.Domain,
 		Limit:     l.Name,
 		Algorithm: l.Algorithm.String(),
@@ -55,10 +57,21 @@ func describe(l *policy.Limit) limitLine {
 		File:      l.Source.File,
 		Line:      l.Source.Line,
 	}
+	if l.Zone != nil {
+		line.TimeZone = l.Zone.String()
+	}
+	if l.MaxDelay > 0 {
+		line.MaxDelay = brief(time.Duration(l.MaxDelay) * time.Microsecond)
+	}
+	return line
 }
 
 func window(l *policy.Limit) string {
 	switch l.Calendar {
+	case algo.Daily:
+		return "day"
+	case algo.Weekly:
+		return "week"
 	case algo.Monthly:
 		return "month"
 	case algo.Yearly:

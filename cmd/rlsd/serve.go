@@ -96,7 +96,7 @@ func (c *serve) Run(ctx context.Context, to streams) error {
 	observer := telemetry.New(telemetry.Options{Version: version, Buckets: backend.buckets, Logger: logger})
 	observer.Follow(snapshot.Hash(), snapshot.Limits())
 	current := func() *policy.Snapshot { return snapshot }
-	decider := limiter.New(backend.store, current, observer)
+	decider := limiter.New(backend.store, backend.kind, current, observer)
 
 	daemon, err := server.New(ctx, c.options(logger, observer, decider, policiesHandler(current)))
 	if err != nil {

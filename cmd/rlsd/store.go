@@ -22,6 +22,7 @@ const defaultRedisURL = "redis://127.0.0.1:6379/0"
 // A backend is a store and what else serve wants to know of it.
 type backend struct {
 	store   store.Store
+	kind    string        // memoryStore or redisStore
 	name    string        // for the log, without a password
 	readier store.Readier // nil if the store is always there
 	buckets func() int    // nil if the store cannot tell
@@ -31,7 +32,7 @@ type backend struct {
 func (c *serve) openStore() (*backend, error) {
 	if c.Store == memoryStore || c.Store == "" && c.RedisURL == "" {
 		s := memory.New(memory.Options{MaxBuckets: c.MemoryMaxBuckets})
-		return &backend{store: s, name: memoryStore, buckets: s.Len}, nil
+		return &backend{store: s, kind: memoryStore, name: memoryStore, buckets: s.Len}, nil
 	}
 	address := c.RedisURL
 	if address == "" {
@@ -45,7 +46,7 @@ func (c *serve) openStore() (*backend, error) {
 	if u, err := url.Parse(address); err == nil {
 		name = u.Redacted()
 	}
-	return &backend{store: s, name: name, readier: s}, nil
+	return &backend{store: s, kind: redisStore, name: name, readier: s}, nil
 }
 
 func (b *backend) close(logger *slog.Logger) {

@@ -19,8 +19,12 @@ type Algorithm uint8
 
 // The algorithms, by the numbers under which Redis keeps them.
 const (
-	FixedWindow Algorithm = 1
-	TokenBucket Algorithm = 4
+	FixedWindow          Algorithm = 1
+	SlidingWindowLog     Algorithm = 2
+	SlidingWindowCounter Algorithm = 3
+	TokenBucket          Algorithm = 4
+	LeakyBucket          Algorithm = 5
+	GCRA                 Algorithm = 6
 )
 
 // algorithms says all that the rest of the package wants to know of each
@@ -28,11 +32,15 @@ const (
 var algorithms = [...]struct {
 	name     string
 	isBucket bool // has a Burst
-	params   func(l *Limit, now int64) [4]int64
+	params   func(l *Limit, now int64) [5]int64
 	script   string
 }{
-	FixedWindow: {"fixed_window", false, fixedWindowParams, fixedWindowLua},
-	TokenBucket: {"token_bucket", true, bucketParams, tokenBucketLua},
+	FixedWindow:          {"fixed_window", false, fixedWindowParams, fixedWindowLua},
+	SlidingWindowLog:     {"sliding_window_log", false, slidingWindowLogParams, slidingWindowLogLua},
+	SlidingWindowCounter: {"sliding_window_counter", false, slidingWindowCounterParams, slidingWindowCounterLua},
+	TokenBucket:          {"token_bucket", true, bucketParams, tokenBucketLua},
+	LeakyBucket:          {"leaky_bucket", true, bucketParams, leakyBucketLua},
+	GCRA:                 {"gcra", true, bucketParams, gcraLua},
 }
 
 // All lists the algorithms in the order of their numbers.
@@ -85,8 +93,15 @@ const (
 
 // A State is what one bucket remembers. The zero State is an untouched bucket,
 // so a missing key needs no special case. What each word means is the
-// algorithm's business.
-type State [3]int64
+// algorithm's business. Two States are the same if they compare equal.
+type State struct {
+	A, B, C int64
+	Log     *Log // sliding_window_log alone
+}
+
+// set gives the words of the state. To write all of it would cost the write
+// barrier of Log.
+func (s *State) set(a, b, c int64) { s.A, s.B, s.C = a, b, c }
 
 // A Decision answers one request against one limit. Durations are in
 // microseconds and count from the now that the caller passed.
@@ -95,6 +110,7 @@ type Decision struct {
 	Remaining  int64 // units that would be admitted now, after this request
 	RetryAfter int64 // until this request would be admitted; 0 if it was, Never if no wait helps
 	ResetAfter int64 // until the bucket is as if untouched; for a fixed window always its end
+	Delay      int64 // how long to hold an allowed request; leaky_bucket only
 }
 
 // Step decides a request of cost units at time now and, if it is allowed,
@@ -102,8 +118,8 @@ type Decision struct {
 //
 // Cost 0 is a peek: Allowed and RetryAfter are those of a request of 1, and
 // nothing is recorded. A negative cost gives units back: it is always allowed,
-// never fills the bucket beyond full, and is void when what it undoes has
-// already lapsed. Slack extends (or, negative, shrinks) the capacity for this
+// never fills the bucket beyond full, is void when what it undoes has already
+// lapsed, and leaves the zero State if it leaves nothing owed. Slack extends (or, negative, shrinks) the capacity for this
 // call alone; Remaining counts it. It is at most the limit's Overdraft.
 //
 // A denial and a peek leave s as it was, with one exception. A state whose
@@ -112,23 +128,35 @@ type Decision struct {
 // its time counts as now, so that a faster clock elsewhere earns nothing.
 //
 // The limit must be valid and -[MaxCost] <= cost <= [MaxCost].
-func Step(s *State, l *Limit, now, cost, slack int64) Decision {
-	switch l.Algorithm { // direct calls, which keep s off the heap
+func Step(s *State, l *Limit, now, cost, slack int64) (d Decision) {
+	switch l.Algorithm { // direct calls, which keep s and d off the heap
 	case FixedWindow:
-		return stepFixedWindow(s, l, now, cost, slack)
-	case TokenBucket:
-		return stepTokenBucket(s, l, now, cost, slack)
+		stepFixedWindow(&d, s, l, now, cost, slack)
+	case SlidingWindowLog:
+		stepSlidingWindowLog(&d, s, l, now, cost, slack)
+	case SlidingWindowCounter:
+		stepSlidingWindowCounter(&d, s, l, now, cost, slack)
+	case TokenBucket, LeakyBucket:
+		stepBucket(&d, s, l, now, cost, slack)
+	case GCRA:
+		stepGCRA(&d, s, l, now, cost, slack)
 	default:
-		return Decision{RetryAfter: Never}
+		d.RetryAfter = Never
 	}
+	return d
 }
 
 // Charge records cost whether or not it fits, as usage that has already
 // happened. Of one that does not fit it records [MaxCharge] at most, or what
 // remains if that is more, and no more than the limit's Overdraft holds.
 // Allowed tells whether it fitted; if not, RetryAfter is the time until one
-// unit would be admitted again.
+// unit would be admitted again. MaxDelay does not count.
 func Charge(s *State, l *Limit, now, cost int64) Decision {
+	if l.MaxDelay > 0 { // nobody waits for what has happened
+		meter := *l
+		meter.MaxDelay = 0
+		l = &meter
+	}
 	d := Step(s, l, now, cost, 0)
 	if d.Allowed {
 		return d
@@ -140,10 +168,11 @@ func Charge(s *State, l *Limit, now, cost int64) Decision {
 	return d
 }
 
-// decide finishes a Step on a bucket that owes used of its capacity units:
+// decide fills in the decision on a bucket that owes used of its capacity units:
 // wait tells how long it takes until used is at most the given number.
-// It reports whether the cost is to be recorded.
-func decide(used, capacity, cost int64, wait func(most int64) int64) (d Decision, record bool) {
+// It reports whether the cost is to be recorded. Decisions are filled in place:
+// copies of five words would be most of the price of a step.
+func (d *Decision) decide(used, capacity, cost int64, wait func(most int64) int64) (record bool) {
 	ask := max(cost, 1)
 	d.Remaining = max(0, capacity-used)
 	switch {
@@ -155,5 +184,12 @@ func decide(used, capacity, cost int64, wait func(most int64) int64) (d Decision
 		d.Allowed = true
 		d.Remaining -= cost
 	}
-	return d, d.Allowed && cost > 0
+	return d.Allowed && cost > 0
+}
+
+// nothing is the decision of a limit of quota 0.
+func (d *Decision) nothing(cost int64) {
+	if d.Allowed = cost < 0; !d.Allowed {
+		d.RetryAfter = Never
+	}
 }

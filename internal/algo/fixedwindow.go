@@ -12,8 +12,8 @@ import _ "embed"
 //go:embed fixedwindow.lua
 var fixedWindowLua string
 
-func stepFixedWindow(s *State, l *Limit, now, cost, slack int64) Decision {
-	used, end, start := s[0], s[1], s[2]
+func stepFixedWindow(d *Decision, s *State, l *Limit, now, cost, slack int64) {
+	used, end, start := s.A, s.B, s.C
 	if now < start || now >= end { // not the window of the state
 		begin, finish := l.WindowAt(now)
 		switch {
@@ -21,26 +21,28 @@ func stepFixedWindow(s *State, l *Limit, now, cost, slack int64) Decision {
 			used, end, start = 0, finish, begin
 		case start-now > MaxSkew: // the clock stepped back
 			end, start = finish, begin
-			*s = State{used, end, start}
+			s.set(used, end, start)
 		}
 	}
 
 	if cost < 0 {
 		if used > 0 {
 			used = max(0, used+cost)
-			*s = State{used, end, start}
+			s.set(used, end, start)
+			if used == 0 {
+				s.set(0, 0, 0)
+			}
 		}
-		return Decision{Allowed: true, Remaining: max(0, l.Quota+slack-used), ResetAfter: end - now}
+		d.Allowed, d.Remaining, d.ResetAfter = true, max(0, l.Quota+slack-used), end-now
+		return
 	}
-	d, record := decide(used, l.Quota+slack, cost, func(int64) int64 { return end - now })
-	if record {
-		*s = State{used + cost, end, start}
+	if d.decide(used, l.Quota+slack, cost, func(int64) int64 { return end - now }) {
+		s.set(used+cost, end, start)
 	}
 	d.ResetAfter = end - now
-	return d
 }
 
-func fixedWindowParams(l *Limit, now int64) [4]int64 {
+func fixedWindowParams(l *Limit, now int64) [5]int64 {
 	start, end := l.WindowAt(now)
-	return [4]int64{l.Quota, start, end, l.Overdraft}
+	return [5]int64{l.Quota, start, end, l.Overdraft}
 }

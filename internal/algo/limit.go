@@ -3,6 +3,7 @@ package algo
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math/bits"
 	"time"
 )
@@ -10,23 +11,14 @@ import (
 // A Limit grants Quota units of cost per Window.
 type Limit struct {
 	Algorithm Algorithm
-	Quota     int64    // units granted per window; 0 denies everything
-	Window    int64    // microseconds; of a Calendar window its nominal length
-	Burst     int64    // most units admitted at once; bucket algorithms only
-	Overdraft int64    // most units owed beyond capacity, by slack or a Charge
-	Calendar  Calendar // fixed_window only: windows that follow the calendar
+	Quota     int64          // units granted per window; 0 denies everything
+	Window    int64          // microseconds; of a Calendar window its nominal length
+	Burst     int64          // most units admitted at once; bucket algorithms only
+	Overdraft int64          // most units owed beyond capacity, by slack or a Charge
+	MaxDelay  int64          // microseconds; leaky_bucket only, 0 for any
+	Calendar  Calendar       // fixed_window only: windows that follow the calendar
+	Zone      *time.Location // whose calendar; nil is UTC
 }
-
-// A Calendar names windows that are not all of one length. They begin at
-// midnight UTC.
-type Calendar uint8
-
-// The zero Calendar stands for windows of one length, aligned to the epoch.
-const (
-	NoCalendar Calendar = iota
-	Monthly
-	Yearly
-)
 
 // Bounds within which every algorithm is exact.
 const (
@@ -39,28 +31,47 @@ const (
 // Validate reports every reason for which the limit cannot be enforced
 // exactly.
 func (l *Limit) Validate() error {
-	var errs []error
-	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if !l.Algorithm.valid() {
 		return fmt.Errorf("unknown algorithm %d", l.Algorithm)
 	}
+	var errs []error
 	if l.Quota < 0 || l.Quota > MaxQuota {
-		complain("quota %d is not between 0 and %d", l.Quota, int64(MaxQuota))
+		errs = append(errs, fmt.Errorf("quota %d is not between 0 and %d", l.Quota, int64(MaxQuota)))
 	}
 	if l.Window < MinWindow || l.Window > MaxWindow {
-		complain("window %v is not between 1ms and 400 days", time.Duration(l.Window)*time.Microsecond)
-	}
-	if l.Calendar != NoCalendar && l.Algorithm != FixedWindow {
-		complain("%s has no calendar windows", l.Algorithm)
+		errs = append(errs, fmt.Errorf("window %v is not between 1ms and 400 days", duration(l.Window)))
 	}
 	if l.Overdraft < 0 || l.Overdraft > MaxQuota {
-		complain("overdraft %d is not between 0 and %d", l.Overdraft, int64(MaxQuota))
+		errs = append(errs, fmt.Errorf("overdraft %d is not between 0 and %d", l.Overdraft, int64(MaxQuota)))
 	}
-	if len(errs) == 0 {
+	errs = append(errs, l.validateCalendar(), l.validateDelay())
+	if errors.Join(errs...) == nil {
 		errs = append(errs, l.validateBurst())
 	}
 	return errors.Join(errs...)
 }
+
+func (l *Limit) validateCalendar() error {
+	switch {
+	case l.Calendar != NoCalendar && l.Algorithm != FixedWindow:
+		return fmt.Errorf("%s has no calendar windows", l.Algorithm)
+	case l.Calendar == NoCalendar && l.Zone != nil:
+		return errors.New("a time zone means nothing to a window that is not of the calendar")
+	}
+	return nil
+}
+
+func (l *Limit) validateDelay() error {
+	switch {
+	case l.MaxDelay != 0 && l.Algorithm != LeakyBucket:
+		return fmt.Errorf("%s has no max_delay", l.Algorithm)
+	case l.MaxDelay < 0 || l.MaxDelay > MaxFill:
+		return fmt.Errorf("max_delay %v is not between 0 and 100 years", duration(l.MaxDelay))
+	}
+	return nil
+}
+
+func duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }
 
 func (l *Limit) validateBurst() error {
 	isBucket := l.Algorithm.IsBucket()
@@ -75,7 +86,7 @@ func (l *Limit) validateBurst() error {
 		return errors.New("burst 0 would deny everything")
 	case !fills(l.Burst+l.Overdraft, l.Window, l.Quota):
 		return fmt.Errorf("burst %d at %d per %v would take more than 100 years to refill",
-			l.Burst, l.Quota, time.Duration(l.Window)*time.Microsecond)
+			l.Burst, l.Quota, duration(l.Window))
 	}
 	return nil
 }
@@ -97,27 +108,20 @@ func fills(units, window, quota int64) bool {
 // what a state means, the algorithm and its windows, and nothing of how much
 // is granted: a limit that is raised goes on with the bucket it has.
 func (l *Limit) ID() uint64 {
-	return uint64(l.Algorithm)<<56 | uint64(l.Calendar)<<48 | uint64(l.Window)
+	id := uint64(l.Algorithm)<<56 | uint64(l.Calendar)<<48
+	if l.Zone == nil || l.Zone == time.UTC {
+		return id | uint64(l.Window)
+	}
+	zone := fnv.New64a()
+	_, _ = zone.Write([]byte(l.Zone.String())) // a hash does not fail
+	return id | zone.Sum64()&(1<<48-1)
 }
+
+// OfID returns the algorithm of an ID.
+func OfID(id uint64) Algorithm { return Algorithm(id >> 56) }
 
 // Params returns the limit as the Lua twin of its algorithm takes it at time
 // now.
-func (l *Limit) Params(now int64) [4]int64 {
+func (l *Limit) Params(now int64) [5]int64 {
 	return algorithms[l.Algorithm].params(l, now)
-}
-
-// WindowAt returns the beginning and the end of the window that holds now.
-func (l *Limit) WindowAt(now int64) (start, end int64) {
-	if l.Calendar == NoCalendar {
-		start = now - now%l.Window
-		return start, start + l.Window
-	}
-	year, month, _ := time.UnixMicro(now).UTC().Date()
-	midnight := func(year int, month time.Month) int64 {
-		return time.Date(year, month, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
-	}
-	if l.Calendar == Yearly {
-		return midnight(year, time.January), midnight(year+1, time.January)
-	}
-	return midnight(year, month), midnight(year, month+1)
 }

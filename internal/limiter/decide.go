@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,14 +18,16 @@ import (
 // A Limiter decides requests. It is safe for concurrent use.
 type Limiter struct {
 	store    store.Store
+	name     string // of the store
 	policies func() *policy.Snapshot
 	observer Observer
 }
 
 // New returns a limiter that goes by the rules that policies returns at the
-// time of each request.
-func New(s store.Store, policies func() *policy.Snapshot, o Observer) *Limiter {
-	return &Limiter{store: s, policies: policies, observer: o}
+// time of each request. Name is what its answers call the store, such as
+// memory.
+func New(s store.Store, name string, policies func() *policy.Snapshot, o Observer) *Limiter {
+	return &Limiter{store: s, name: name, policies: policies, observer: o}
 }
 
 // Decide decides the request at time now and puts the answer into v, whose
@@ -32,30 +35,42 @@ func New(s store.Store, policies func() *policy.Snapshot, o Observer) *Limiter {
 // store.ErrUnavailable, or ErrOverride for a limit that cannot be enforced.
 func (l *Limiter) Decide(ctx context.Context, now time.Time, req *Request, v *Verdict) error {
 	v.reset(len(req.Descriptors))
-	p := l.policies().Policy(req.Domain)
-	if p == nil {
-		l.observer.UnknownDomain()
-		return nil
-	}
 	w := works.Get().(*work)
 	defer w.free()
+	w.canWait = req.CanWait
+	snapshot := l.policies()
+	var p *policy.Policy // of domain
+	var domain string
 	for i := range req.Descriptors {
-		if err := l.match(w, p, req.Domain, i, &req.Descriptors[i], &v.Statuses[i]); err != nil {
+		d := &req.Descriptors[i]
+		if wanted := cmp.Or(d.Domain, req.Domain); i == 0 || wanted != domain {
+			domain = wanted
+			if p = snapshot.Policy(domain); p == nil {
+				l.observer.UnknownDomain()
+			}
+		}
+		if p == nil {
+			continue
+		}
+		if err := l.match(w, p, i, d, &v.Statuses[i]); err != nil {
 			return err
 		}
 	}
-	if err := l.take(ctx, now, w); err != nil {
+	by, err := l.take(ctx, now, w)
+	if err != nil {
 		return err
 	}
-	l.conclude(w, now, v)
+	l.conclude(w, now, by, v)
 	return nil
 }
 
 // work is what one request takes while it is decided.
 type work struct {
-	ops    []store.Op
-	limits []*policy.Limit // of each op
-	known  []*policy.Limit // the configured limit that each stands for, to count by
+	canWait bool
+	ops     []store.Op
+	limits  []*policy.Limit // of each op
+	known   []*policy.Limit // the configured limit that each stands for, to count by
+	meters  []algo.Limit    // stand in for limits with a MaxDelay where nobody can wait
 }
 
 var works = sync.Pool{New: func() any { return new(work) }}
@@ -64,12 +79,18 @@ func (w *work) free() {
 	clear(w.ops)
 	clear(w.limits)
 	clear(w.known)
-	w.ops, w.limits, w.known = w.ops[:0], w.limits[:0], w.known[:0]
+	w.ops, w.limits, w.known, w.meters = w.ops[:0], w.limits[:0], w.known[:0], w.meters[:0]
 	works.Put(w)
 }
 
 func (w *work) add(op store.Op, limit, known *policy.Limit) {
 	op.Limit = &limit.Limit
+	if limit.MaxDelay > 0 && !w.canWait {
+		// Should meters move, what ops point at stays where it was.
+		w.meters = append(w.meters, limit.Limit)
+		op.Limit = &w.meters[len(w.meters)-1]
+		op.Limit.MaxDelay = 0
+	}
 	op.Role = store.Must
 	if limit.Shadow {
 		op.Role = store.Shadow
@@ -80,7 +101,8 @@ func (w *work) add(op store.Op, limit, known *policy.Limit) {
 }
 
 // match finds the rule of descriptor i and adds an op for each of its limits.
-func (l *Limiter) match(w *work, p *policy.Policy, domain string, i int, d *Descriptor, s *Status) error {
+func (l *Limiter) match(w *work, p *policy.Policy, i int, d *Descriptor, s *Status) error {
+	domain := p.Domain()
 	s.Rule = p.Match(d.Entries)
 	if s.Rule == nil {
 		l.observer.Unmatched()
@@ -118,12 +140,13 @@ func kind(d *Descriptor) store.Kind {
 	}
 }
 
-// take asks the store, unless all that is asked for are limits of nothing. It
-// fails if an op that counts has failed, unless the request is denied anyway.
-func (l *Limiter) take(ctx context.Context, now time.Time, w *work) error {
-	err := errNotAsked
+// take asks the store, unless all that is asked for are limits of nothing, and
+// returns what decided. It fails if an op that counts has failed, unless the
+// request is denied anyway.
+func (l *Limiter) take(ctx context.Context, now time.Time, w *work) (by string, err error) {
+	by, err = None, errNotAsked
 	if needsStore(w.ops) {
-		err = l.store.Take(ctx, now, w.ops)
+		by, err = l.name, l.store.Take(ctx, now, w.ops)
 	}
 	for i := range w.ops {
 		op := &w.ops[i]
@@ -135,7 +158,7 @@ func (l *Limiter) take(ctx context.Context, now time.Time, w *work) error {
 		}
 	}
 	if store.Denied(w.ops) || !store.Failed(w.ops) {
-		return nil
+		return by, nil
 	}
 	for i := range w.ops {
 		l.observer.Decided(w.known[i], Failed)
@@ -144,7 +167,7 @@ func (l *Limiter) take(ctx context.Context, now time.Time, w *work) error {
 		}
 	}
 	l.observer.Failing(err)
-	return err
+	return by, err
 }
 
 var errNotAsked = errors.New("the store was not asked")
@@ -169,18 +192,18 @@ func never(op *store.Op, now time.Time, cost int64) bool {
 }
 
 // conclude turns the ops into the verdict. Those that failed say nothing.
-func (l *Limiter) conclude(w *work, now time.Time, v *Verdict) {
+func (l *Limiter) conclude(w *work, now time.Time, by string, v *Verdict) {
 	v.Allowed = !store.Denied(w.ops)
 	for i := 0; i < len(w.ops); {
 		from, descriptor := len(v.results), w.ops[i].Descriptor
 		for ; i < len(w.ops) && w.ops[i].Descriptor == descriptor; i++ {
-			l.report(w, i, now, v)
+			l.report(w, i, now, by, v)
 		}
 		v.Statuses[descriptor].Results = slices.Clip(v.results[from:])
 	}
 }
 
-func (l *Limiter) report(w *work, i int, now time.Time, v *Verdict) {
+func (l *Limiter) report(w *work, i int, now time.Time, by string, v *Verdict) {
 	op := &w.ops[i]
 	if op.Err != nil {
 		l.observer.Decided(w.known[i], Failed)
@@ -190,7 +213,10 @@ func (l *Limiter) report(w *work, i int, now time.Time, v *Verdict) {
 	if over && never(op, now, w.takenBy(i)) {
 		op.Decision.RetryAfter = algo.Never
 	}
-	v.results = append(v.results, Result{w.limits[i], op.Decision})
+	if !w.canWait {
+		op.Decision.Delay = 0
+	}
+	v.results = append(v.results, Result{w.limits[i], op.Decision, by})
 	if over && op.Role == store.Must {
 		v.Statuses[op.Descriptor].Allowed = false
 	}

@@ -12,10 +12,15 @@ import (
 type Request struct {
 	Domain      string
 	Descriptors []Descriptor
+	// CanWait says that the caller can hold the request for a delay. Where it
+	// cannot, a leaky bucket is a meter: its MaxDelay does not count, and it
+	// asks for no delay.
+	CanWait bool
 }
 
 // A Descriptor is one question of a request.
 type Descriptor struct {
+	Domain   string // instead of the request's, unless empty
 	Entries  policy.Descriptor
 	Cost     int64     // 0 to algo.MaxCost; 0 is a peek
 	Give     bool      // the cost is given back
@@ -56,9 +61,13 @@ type Status struct {
 
 // A Result is what one limit said.
 type Result struct {
-	Limit    *policy.Limit
-	Decision algo.Decision
+	Limit     *policy.Limit
+	Decision  algo.Decision
+	DecidedBy string // the name that New was given for the store, or None
 }
+
+// None is what decides where no store is asked.
+const None = "none"
 
 // An Outcome is what a limit's decision came to, for counting.
 type Outcome uint8
@@ -81,7 +90,8 @@ type Observer interface {
 	// Failing reports why a request could not be decided. It may be called as
 	// often as there are requests.
 	Failing(err error)
-	// UnknownDomain reports a request for a domain without rules.
+	// UnknownDomain reports a request for a domain without rules, once however
+	// many descriptors in a row are of that domain.
 	UnknownDomain()
 	// Unmatched reports a descriptor that no rule of a known domain matched.
 	Unmatched()

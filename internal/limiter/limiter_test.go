@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +43,13 @@ descriptors:
     rate_limit: {unlimited: true}
   - key: user
     value: boss
+  - key: queue
+    rate_limit: {unit: second, requests_per_unit: 1, algorithm: leaky_bucket, burst: 5, max_delay: 2s, name: queue}
+---
+domain: edge
+descriptors:
+  - key: user
+    rate_limit: {unit: hour, requests_per_unit: 5, name: edge-user}
 `
 
 // observed counts what a limiter reports.
@@ -85,7 +93,7 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	f := &fixture{t: t, observed: new(observed), store: &countingStore{Store: memory.New(memory.Options{})}}
-	f.Limiter = limiter.New(f.store, func() *policy.Snapshot { return snapshot }, f.observed)
+	f.Limiter = limiter.New(f.store, "memory", func() *policy.Snapshot { return snapshot }, f.observed)
 	return f
 }
 
@@ -188,6 +196,70 @@ func TestWithoutTheStore(t *testing.T) {
 	f.expect(f.told(ask(1, entry("user", "bob")), ask(1, entry("banned", ""))),
 		"allowed false", "0 user true", "per-user true left 3", "1 banned false", "banned false left 0")
 	f.expect(f.told(ask(3, entry("user", "bob"))), "allowed true", "0 user true", "per-user true left 0")
+}
+
+func TestEachDescriptorMayHaveItsDomain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	of := func(domain string) limiter.Descriptor {
+		d := ask(2, entry("user", "bob"))
+		d.Domain = domain
+		return d
+	}
+	f.expect(f.toldOf("shop", of("edge"), of(""), of("nowhere"), of("nowhere"), of("edge")), "allowed true",
+		"0 user true", "edge-user true left 3", "1 user true", "per-user true left 1",
+		"2 no rule true", "3 no rule true", "4 user true", "edge-user true left 1")
+	f.expect(f.toldOf("", of("shop"), of("edge")), "allowed false",
+		"0 user false", "per-user false left 1", "1 user false", "edge-user false left 1")
+	f.expect(*f.observed, "unknown domain", "edge-user allowed", "per-user allowed", "edge-user allowed",
+		"per-user denied", "edge-user denied")
+}
+
+// TestWaiting asks a queue of 5 that drains one a second, of which nothing may
+// wait for more than 2 s.
+func TestWaiting(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		canWait bool
+		want    []string
+	}{
+		{true, []string{"true 0s", "true 1s", "true 2s", "false 0s", "false 0s", "false 0s"}},
+		{false, []string{"true 0s", "true 0s", "true 0s", "true 0s", "true 0s", "false 0s"}},
+	} {
+		f := newFixture(t)
+		req := &limiter.Request{Domain: "shop", Descriptors: []limiter.Descriptor{ask(1, entry("queue", "x"))}, CanWait: test.canWait}
+		var got []string
+		var v limiter.Verdict
+		for range test.want {
+			if err := f.Decide(context.Background(), time.UnixMicro(algotest.Epoch), req, &v); err != nil {
+				t.Fatal(err)
+			}
+			delay := time.Duration(v.Statuses[0].Results[0].Decision.Delay) * time.Microsecond
+			got = append(got, fmt.Sprint(v.Allowed, " ", delay))
+		}
+		f.expect(got, test.want...)
+	}
+}
+
+func TestWhatDecided(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for want, descriptors := range map[string][]limiter.Descriptor{
+		"none":          {ask(1, entry("banned", ""))},
+		"memory memory": {ask(1, entry("banned", "")), ask(1, entry("user", "bob"))},
+	} {
+		var v limiter.Verdict
+		if err := f.Decide(context.Background(), time.UnixMicro(algotest.Epoch), &limiter.Request{Domain: "shop", Descriptors: descriptors}, &v); err != nil {
+			t.Fatal(err)
+		}
+		var by []string
+		for _, s := range v.Statuses {
+			for _, r := range s.Results {
+				by = append(by, r.DecidedBy)
+			}
+		}
+		f.expect(by, strings.Fields(want)...)
+	}
 }
 
 func TestGiveBack(t *testing.T) {
@@ -294,7 +366,7 @@ func BenchmarkDecide(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	l := limiter.New(memory.New(memory.Options{}), func() *policy.Snapshot { return snapshot }, nobody{})
+	l := limiter.New(memory.New(memory.Options{}), "memory", func() *policy.Snapshot { return snapshot }, nobody{})
 	req := &limiter.Request{Domain: "shop", Descriptors: []limiter.Descriptor{ask(1, entry("user", "bob"))}}
 	var v limiter.Verdict
 	b.ReportAllocs()

@@ -56,6 +56,9 @@ func hash(domains map[string]*builder) string {
 		_ = out.Encode([]any{domain, len(rules)}) // neither a hash nor these types fail
 		for _, r := range rules {
 			_ = out.Encode(r.withoutSource())
+			for _, l := range r.Limits {
+				_ = out.Encode(l.ID()) // JSON does not tell zones apart
+			}
 		}
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:16])

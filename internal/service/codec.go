@@ -7,22 +7,30 @@ import (
 )
 
 // Codec returns the server's codec: the ordinary protobuf one, but for the
-// requests of Envoy's RateLimitService. Those it decodes into a message of our
-// own, because the ordinary one fails on invalid UTF-8 in a value, before any
-// handler: under a caller's fail-open setting that is a way past every limit.
+// requests that ask for decisions. Of those grpc would answer INTERNAL to what
+// cannot be decoded, before any handler; here their handlers answer.
+//
+// The requests of Envoy's RateLimitService are decoded into a message of our
+// own, because the ordinary decoder fails on invalid UTF-8 in a value too:
+// under a caller's fail-open setting that is a way past every limit.
 func Codec() encoding.CodecV2 { return codec{encoding.GetCodecV2(proto.Name)} }
 
 type codec struct{ encoding.CodecV2 }
 
-// Unmarshal implements [encoding.CodecV2]. What is wrong with a request to
-// RateLimitService is kept for its handler to answer.
+// Unmarshal implements [encoding.CodecV2].
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	req, ok := v.(*rateLimitRequest)
-	if !ok {
+	var fault *error
+	var decode func(message []byte) error
+	switch req := v.(type) {
+	case *rateLimitRequest:
+		fault, decode = &req.fault, req.decode
+	case *decideRequest:
+		fault, decode = &req.fault, req.decode
+	default:
 		return c.CodecV2.Unmarshal(data, v)
 	}
 	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer buf.Free()
-	req.fault = req.decode(buf.ReadOnlyData())
+	*fault = decode(buf.ReadOnlyData())
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	rlsdv1 "github.com/rlsd/rlsd/gen/rlsd/v1"
@@ -16,58 +17,92 @@ import (
 
 // Decide is rlsd's own DecisionService.
 type Decide struct {
-	rlsdv1.UnimplementedDecisionServiceServer
-
 	limiter *limiter.Limiter
 	now     func() time.Time
 }
 
-// NewDecide returns the service.
-func NewDecide(l *limiter.Limiter, now func() time.Time) *Decide {
-	return &Decide{limiter: l, now: now}
-}
+// NewDecide returns the service. Its server must use [Codec].
+func NewDecide(l *limiter.Limiter, now func() time.Time) *Decide { return &Decide{l, now} }
 
 // Register adds the service to the server.
 func (s *Decide) Register(server grpc.ServiceRegistrar) {
-	rlsdv1.RegisterDecisionServiceServer(server, s)
+	desc := rlsdv1.DecisionService_ServiceDesc
+	desc.HandlerType = nil // the method takes a message of our own
+	desc.Methods = []grpc.MethodDesc{{MethodName: "Decide", Handler: s.handle}}
+	server.RegisterService(&desc, nil)
 }
 
-// Decide implements DecisionService.
-func (s *Decide) Decide(ctx context.Context, in *rlsdv1.DecideRequest) (*rlsdv1.DecideResponse, error) {
+func (s *Decide) handle(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // the signature is grpc's
+	req := new(decideRequest)
+	if err := decode(req); err != nil {
+		return nil, err
+	}
+	call := func(ctx context.Context, req any) (any, error) { return s.decide(ctx, req.(*decideRequest)) }
+	if interceptor == nil {
+		return call(ctx, req)
+	}
+	info := &grpc.UnaryServerInfo{Server: srv, FullMethod: rlsdv1.DecisionService_Decide_FullMethodName}
+	return interceptor(ctx, req, info, call)
+}
+
+func (s *Decide) decide(ctx context.Context, req *decideRequest) (*rlsdv1.DecideResponse, error) {
 	x := exchanges.Get().(*exchange)
 	defer x.free()
-	if err := translate(in, &x.request); err != nil {
+	if err := req.translate(&x.request); err != nil {
 		return nil, toStatus(err)
 	}
-	if err := s.limiter.Decide(ctx, s.now(), &x.request, &x.verdict); err != nil {
+	now := s.now()
+	if err := s.limiter.Decide(ctx, now, &x.request, &x.verdict); err != nil {
 		return nil, toStatus(err)
 	}
-	return decideResponse(&x.verdict), nil
+	return decideResponse(&x.verdict, now.UnixMicro()), nil
 }
 
-func translate(in *rlsdv1.DecideRequest, out *limiter.Request) error {
+// A decideRequest is a DecideRequest that may have been none.
+type decideRequest struct {
+	rlsdv1.DecideRequest
+
+	fault error // why it could not be decoded
+}
+
+func (r *decideRequest) decode(message []byte) error {
+	if proto.Unmarshal(message, &r.DecideRequest) == nil {
+		return nil
+	}
+	if err := invalidUTF8(message, r.ProtoReflect().Descriptor()); err != nil {
+		return err
+	}
+	return errMalformed
+}
+
+// translate puts the request into the engine's terms.
+func (r *decideRequest) translate(out *limiter.Request) error {
 	switch {
-	case in.GetDomain() == "":
-		return badField("domain", "must not be empty")
-	case len(in.GetDescriptors()) == 0:
+	case r.fault != nil:
+		return r.fault
+	case len(r.GetDescriptors()) == 0:
 		return badField("descriptors", "must not be empty")
-	case len(in.GetDescriptors()) > maxDescriptors:
+	case len(r.GetDescriptors()) > maxDescriptors:
 		return badField("descriptors", "more than %d", maxDescriptors)
 	}
-	out.Domain = in.GetDomain()
-	for i, d := range in.GetDescriptors() {
+	out.Domain, out.CanWait = r.GetDomain(), true
+	cost := uint64(1)
+	if r.Cost != nil {
+		cost = r.GetCost()
+	}
+	for i, d := range r.GetDescriptors() {
+		if out.Domain == "" && d.GetDomain() == "" {
+			return badField("domain", "must not be empty, as descriptors[%d] has none of its own", i)
+		}
 		entries, err := translateEntries(d.GetEntries())
 		if err != nil {
 			return within(fmt.Sprintf("descriptors[%d]", i), err)
 		}
-		cost := uint64(1)
-		if in.Cost != nil {
-			cost = in.GetCost()
-		}
+		cost := cost
 		if d.Cost != nil {
 			cost = d.GetCost()
 		}
-		out.Descriptors = append(out.Descriptors, limiter.Descriptor{Entries: entries, Cost: saturate(cost)})
+		out.Descriptors = append(out.Descriptors, limiter.Descriptor{Domain: d.GetDomain(), Entries: entries, Cost: saturate(cost)})
 	}
 	return nil
 }
@@ -86,9 +121,16 @@ func translateEntries(in []*rlsdv1.Entry) (policy.Descriptor, error) {
 	return out, nil
 }
 
-func decideResponse(v *limiter.Verdict) *rlsdv1.DecideResponse {
-	out := &rlsdv1.DecideResponse{Allowed: v.Allowed, Results: make([]*rlsdv1.DescriptorResult, len(v.Statuses))}
-	if wait, ok := longestWait(v); !v.Allowed && ok {
+// decideResponse tells the verdict with every limit that is not hidden.
+func decideResponse(v *limiter.Verdict, now int64) *rlsdv1.DecideResponse {
+	out := &rlsdv1.DecideResponse{
+		Allowed: v.Allowed,
+		Results: make([]*rlsdv1.DescriptorResult, len(v.Statuses)),
+		Headers: headers(v, now),
+	}
+	if v.Allowed {
+		out.Delay = orUnset(longestDelay(v))
+	} else if wait, ok := longestWait(v); ok {
 		out.RetryAfter = micros(wait)
 	}
 	for i := range v.Statuses {
@@ -98,7 +140,9 @@ func decideResponse(v *limiter.Verdict) *rlsdv1.DecideResponse {
 			result.Rule = s.Rule.Path
 		}
 		for j := range s.Results {
-			result.Limits = append(result.Limits, limitResult(&s.Results[j]))
+			if r := &s.Results[j]; !r.Limit.Hidden {
+				result.Limits = append(result.Limits, limitResult(r))
+			}
 		}
 		out.Results[i] = result
 	}
@@ -107,6 +151,7 @@ func decideResponse(v *limiter.Verdict) *rlsdv1.DecideResponse {
 
 func limitResult(r *limiter.Result) *rlsdv1.LimitResult {
 	out := &rlsdv1.LimitResult{
+		Domain:     r.Limit.Domain,
 		Name:       r.Limit.Name,
 		Algorithm:  r.Limit.Algorithm.String(),
 		Quota:      uint64(r.Limit.Quota), //nolint:gosec // never negative
@@ -115,12 +160,22 @@ func limitResult(r *limiter.Result) *rlsdv1.LimitResult {
 		Allowed:    r.Decision.Allowed,
 		Remaining:  uint64(r.Decision.Remaining), //nolint:gosec // never negative
 		ResetAfter: micros(r.Decision.ResetAfter),
+		Delay:      orUnset(r.Decision.Delay),
 		Shadow:     r.Limit.Shadow,
+		DecidedBy:  r.DecidedBy,
 	}
 	if !r.Decision.Allowed && r.Decision.RetryAfter != algo.Never {
 		out.RetryAfter = micros(r.Decision.RetryAfter)
 	}
 	return out
+}
+
+// orUnset is the duration, or nil for 0.
+func orUnset(n int64) *durationpb.Duration {
+	if n == 0 {
+		return nil
+	}
+	return micros(n)
 }
 
 func micros(n int64) *durationpb.Duration {

@@ -18,14 +18,12 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	rlsdv1 "github.com/rlsd/rlsd/gen/rlsd/v1"
 	"github.com/rlsd/rlsd/internal/limiter"
 	"github.com/rlsd/rlsd/internal/policy"
 	"github.com/rlsd/rlsd/internal/provider/file"
@@ -64,6 +62,17 @@ descriptors:
     rate_limit: {unit: minute, requests_per_unit: 0}
   - key: free
     rate_limit: {unlimited: true}
+  - key: queue
+    rate_limit: {unit: second, requests_per_unit: 2, algorithm: leaky_bucket, burst: 3, max_delay: 500ms, name: queue}
+  - key: trial
+    rate_limit: {unit: second, requests_per_unit: 1, algorithm: leaky_bucket, burst: 9, name: trial, shadow: true}
+  - key: hush
+    rate_limit: {unit: second, requests_per_unit: 1, algorithm: leaky_bucket, burst: 9, name: hush, expose: false}
+---
+domain: edge
+descriptors:
+  - key: user
+    rate_limit: {unit: hour, requests_per_unit: 5, name: per-user}
 `
 
 // now is 18.4 s into a minute and 5 min 18.4 s into an hour.
@@ -83,7 +92,7 @@ func dial(t *testing.T, s store.Store) *grpc.ClientConn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := limiter.New(s, func() *policy.Snapshot { return snapshot }, nobody{})
+	l := limiter.New(s, "memory", func() *policy.Snapshot { return snapshot }, nobody{})
 	clock := func() time.Time { return now }
 	server := grpc.NewServer(grpc.ForceServerCodecV2(service.Codec()))
 	service.NewRLS(l, clock).Register(server)
@@ -289,12 +298,6 @@ func TestErrors(t *testing.T) {
 	_, err = client.ShouldRateLimit(context.Background(), &rls.RateLimitRequest{Domain: "shop", Descriptors: []*common.RateLimitDescriptor{{}, ask("", "x")}})
 	expectError(t, err, codes.InvalidArgument, "descriptors[1].entries[0].key")
 
-	decide := rlsdv1.NewDecisionServiceClient(conn)
-	_, err = decide.Decide(context.Background(), &rlsdv1.DecideRequest{Domain: "shop"})
-	expectError(t, err, codes.InvalidArgument, "descriptors")
-	_, err = decide.Decide(context.Background(), &rlsdv1.DecideRequest{Domain: "shop", Descriptors: []*rlsdv1.Descriptor{{Entries: []*rlsdv1.Entry{{Value: "x"}}}}})
-	expectError(t, err, codes.InvalidArgument, "descriptors[0].entries[0].key")
-
 	gone := dial(t, failing{})
 	_, err = rls.NewRateLimitServiceClient(gone).ShouldRateLimit(context.Background(), &rls.RateLimitRequest{Domain: "shop", Descriptors: []*common.RateLimitDescriptor{ask("user", "bob")}})
 	if status.Code(err) != codes.Unavailable {
@@ -369,46 +372,4 @@ func TestCostsSaturate(t *testing.T) {
 	refund.IsNegativeHits = true
 	should(t, conn, ask("user", "bob"))
 	expect(t, should(t, conn, refund), "", "", ok(3, 42, user))
-}
-
-func TestDecide(t *testing.T) {
-	t.Parallel()
-	client := rlsdv1.NewDecisionServiceClient(inMemory(t))
-	ask := func(cost uint64, key string) *rlsdv1.DecideResponse {
-		resp, err := client.Decide(context.Background(), &rlsdv1.DecideRequest{
-			Domain: "shop", Cost: new(cost),
-			Descriptors: []*rlsdv1.Descriptor{
-				{Entries: []*rlsdv1.Entry{{Key: key, Value: "x"}}},
-				{Cost: proto.Uint64(2), Entries: []*rlsdv1.Entry{{Key: "shaded"}}},
-				{},
-			},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp
-	}
-	shaded := &rlsdv1.DescriptorResult{Allowed: true, Rule: "shaded", Limits: []*rlsdv1.LimitResult{{
-		Name: "shaded", Algorithm: "fixed_window", Quota: 1, Window: durationpb.New(time.Minute),
-		Remaining: 1, ResetAfter: durationpb.New(41_600 * time.Millisecond), Shadow: true,
-	}}}
-	slow := &rlsdv1.LimitResult{
-		Name: "slow", Algorithm: "token_bucket", Quota: 8, Window: durationpb.New(time.Hour), Burst: 1,
-		Allowed: true, ResetAfter: durationpb.New(450 * time.Second),
-	}
-	want := &rlsdv1.DecideResponse{Allowed: true, Results: []*rlsdv1.DescriptorResult{
-		{Allowed: true, Rule: "slow", Limits: []*rlsdv1.LimitResult{slow}}, shaded, {Allowed: true},
-	}}
-	if diff := cmp.Diff(want, ask(1, "slow"), protocmp.Transform()); diff != "" {
-		t.Error(diff)
-	}
-	slow.Allowed, slow.RetryAfter = false, durationpb.New(450*time.Second)
-	want.Allowed, want.RetryAfter, want.Results[0].Allowed = false, slow.GetRetryAfter(), false
-	if diff := cmp.Diff(want, ask(1, "slow"), protocmp.Transform()); diff != "" {
-		t.Error(diff)
-	}
-	slow.RetryAfter, want.RetryAfter = nil, nil
-	if diff := cmp.Diff(want, ask(2, "slow"), protocmp.Transform()); diff != "" {
-		t.Error(diff)
-	}
 }

@@ -51,16 +51,7 @@ func fillStatus(out *rls.RateLimitResponse_DescriptorStatus, s *limiter.Status, 
 	if r == nil {
 		return
 	}
-	wait := r.Decision.ResetAfter
-	switch {
-	case s.Allowed:
-	case r.Decision.RetryAfter == algo.Never:
-		_, end := r.Limit.WindowAt(now)
-		wait = end - now
-	default:
-		wait = r.Decision.RetryAfter
-	}
-	out.DurationUntilReset = durationpb.New(time.Duration(ceilSeconds(wait)) * time.Second)
+	out.DurationUntilReset = durationpb.New(time.Duration(ceilSeconds(untilReset(r, now))) * time.Second)
 	perUnit := clamp(r.Limit.Quota)
 	out.LimitRemaining = min(clamp(r.Decision.Remaining), perUnit)
 	if r.Limit.Hidden || s.Allowed && !allAllowed {
@@ -70,6 +61,21 @@ func fillStatus(out *rls.RateLimitResponse_DescriptorStatus, s *limiter.Status, 
 	out.CurrentLimit.Unit, out.CurrentLimit.UnitMultiplier = unitOf(r.Limit.Window)
 	if r.Limit.Named {
 		out.CurrentLimit.Name = r.Limit.Name
+	}
+}
+
+// untilReset is the time after which a client should look again, in
+// microseconds: until the limit is as if untouched or, if it denied, until it
+// admits the request; of one that never will, until the end of the window.
+func untilReset(r *limiter.Result, now int64) int64 {
+	switch {
+	case r.Decision.Allowed:
+		return r.Decision.ResetAfter
+	case r.Decision.RetryAfter == algo.Never:
+		_, end := r.Limit.WindowAt(now)
+		return end - now
+	default:
+		return r.Decision.RetryAfter
 	}
 }
 
@@ -138,6 +144,19 @@ func longestWait(v *limiter.Verdict) (wait int64, ok bool) {
 		}
 	}
 	return wait, wait > 0
+}
+
+// longestDelay returns for how long the limits that are enforced want an
+// allowed request held, in microseconds.
+func longestDelay(v *limiter.Verdict) (delay int64) {
+	for i := range v.Statuses {
+		for j := range v.Statuses[i].Results {
+			if r := &v.Statuses[i].Results[j]; !r.Limit.Shadow {
+				delay = max(delay, r.Decision.Delay)
+			}
+		}
+	}
+	return delay
 }
 
 func ceilSeconds(micros int64) int64 { return (micros + second - 1) / second }

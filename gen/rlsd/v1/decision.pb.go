@@ -5,7 +5,8 @@
 // source: rlsd/v1/decision.proto
 
 // rlsd.v1 is rlsd's own API, richer than Envoy's RateLimitService: exact
-// durations, every limit that had a say, and costs of any size.
+// durations, every limit that had a say, costs of any size, waits for callers
+// that can wait, and headers ready to be sent.
 
 package rlsdv1
 
@@ -28,14 +29,16 @@ const (
 // DecideRequest describes one request of a caller.
 type DecideRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The domain whose rules apply, such as "shop". Required. A domain without
-	// rules allows everything.
+	// The domain whose rules apply, such as "shop". Required, unless every
+	// descriptor has a domain of its own. A domain without rules allows
+	// everything.
 	Domain string `protobuf:"bytes,1,opt,name=domain,proto3" json:"domain,omitempty"`
 	// What the request is, each descriptor one question. At least 1, at most 512.
 	// The request is allowed only if every descriptor is.
 	Descriptors []*Descriptor `protobuf:"bytes,2,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
-	// How many units the request takes of each limit. Absent means 1; 0 only
-	// asks, and takes nothing. Values above 2^53-1 count as that.
+	// How many units the request takes of each limit, 0 to 2^64-1. Absent means
+	// 1. 0 only asks: it answers as 1 would and takes nothing. Values above
+	// 2^53-1, more than any limit can hold, count as that.
 	Cost          *uint64 `protobuf:"varint,3,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -100,7 +103,9 @@ type Descriptor struct {
 	// At most 64. A descriptor without entries matches nothing and is allowed.
 	Entries []*Entry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
 	// Overrides the cost of the request for this descriptor.
-	Cost          *uint64 `protobuf:"varint,2,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
+	Cost *uint64 `protobuf:"varint,2,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
+	// Overrides the domain of the request for this descriptor, unless empty.
+	Domain        string `protobuf:"bytes,3,opt,name=domain,proto3" json:"domain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -149,7 +154,14 @@ func (x *Descriptor) GetCost() uint64 {
 	return 0
 }
 
-// Entry is one key and its value.
+func (x *Descriptor) GetDomain() string {
+	if x != nil {
+		return x.Domain
+	}
+	return ""
+}
+
+// Entry is one key and its value. Both are UTF-8.
 type Entry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The key. Required.
@@ -210,11 +222,34 @@ type DecideResponse struct {
 	// Whether the request is within all of its limits.
 	Allowed bool `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	// On a denial, the time from now until the same request would be allowed if
-	// nobody else took anything. Unset if it was allowed, and if it never will
-	// be, because its cost is above what a limit can hold.
+	// nobody else took anything, exact to the microsecond. Unset if it was
+	// allowed, and if it never will be: its cost is above what a limit can hold,
+	// or a limit grants nothing.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,2,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// One for each descriptor, in order.
-	Results       []*DescriptorResult `protobuf:"bytes,3,rep,name=results,proto3" json:"results,omitempty"`
+	Results []*DescriptorResult `protobuf:"bytes,3,rep,name=results,proto3" json:"results,omitempty"`
+	// How long the caller is to hold the request, which is allowed, before it
+	// goes on: the longest delay of its limits, those in shadow aside. Exact to
+	// the microsecond. Unset if it need not be held, and on a denial.
+	Delay *durationpb.Duration `protobuf:"bytes,4,opt,name=delay,proto3" json:"delay,omitempty"`
+	// Headers for the caller's own answer to its client, ready to be sent. None
+	// tells of a limit that is in shadow or has expose: false.
+	//
+	// Retry-After: on a denial that a wait helps against, retry_after in seconds,
+	// rounded up, those of limits that are not exposed included.
+	//
+	// RateLimit-Policy and RateLimit, as draft-ietf-httpapi-ratelimit-headers has
+	// them: every limit once. q is its quota; w its window in seconds, rounded up,
+	// absent below a second; r what remains; t the seconds, rounded up, until it
+	// is as if untouched or, if it denied, until it would admit the request; if
+	// it never will, until the end of the window. A limit that several
+	// descriptors took from tells of the one that it leaves least. Two limits of
+	// one name, from two domains, are called domain/name.
+	//
+	// X-RateLimit-Limit, -Remaining and -Reset: quota, r and t of one limit. On a
+	// denial it is the one of the longest wait among those that denied, else the
+	// one of the least remaining and, of equals, of the longest reset.
+	Headers       []*Header `protobuf:"bytes,5,rep,name=headers,proto3" json:"headers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -270,6 +305,75 @@ func (x *DecideResponse) GetResults() []*DescriptorResult {
 	return nil
 }
 
+func (x *DecideResponse) GetDelay() *durationpb.Duration {
+	if x != nil {
+		return x.Delay
+	}
+	return nil
+}
+
+func (x *DecideResponse) GetHeaders() []*Header {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+// Header is a header field of HTTP.
+type Header struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name, such as "Retry-After".
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The value, printable ASCII.
+	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Header) Reset() {
+	*x = Header{}
+	mi := &file_rlsd_v1_decision_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Header) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Header) ProtoMessage() {}
+
+func (x *Header) ProtoReflect() protoreflect.Message {
+	mi := &file_rlsd_v1_decision_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Header.ProtoReflect.Descriptor instead.
+func (*Header) Descriptor() ([]byte, []int) {
+	return file_rlsd_v1_decision_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Header) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Header) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
 // DescriptorResult is what one descriptor came to.
 type DescriptorResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -278,7 +382,8 @@ type DescriptorResult struct {
 	// The rule that applied, by its path in the configuration, such as
 	// "plan=premium/user". Empty if none did.
 	Rule string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
-	// One for each limit of the rule. Empty if it has none.
+	// One for each limit of the rule, but for those with expose: false, which
+	// count and are not shown. Empty if it has none.
 	Limits        []*LimitResult `protobuf:"bytes,3,rep,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -286,7 +391,7 @@ type DescriptorResult struct {
 
 func (x *DescriptorResult) Reset() {
 	*x = DescriptorResult{}
-	mi := &file_rlsd_v1_decision_proto_msgTypes[4]
+	mi := &file_rlsd_v1_decision_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -298,7 +403,7 @@ func (x *DescriptorResult) String() string {
 func (*DescriptorResult) ProtoMessage() {}
 
 func (x *DescriptorResult) ProtoReflect() protoreflect.Message {
-	mi := &file_rlsd_v1_decision_proto_msgTypes[4]
+	mi := &file_rlsd_v1_decision_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -311,7 +416,7 @@ func (x *DescriptorResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescriptorResult.ProtoReflect.Descriptor instead.
 func (*DescriptorResult) Descriptor() ([]byte, []int) {
-	return file_rlsd_v1_decision_proto_rawDescGZIP(), []int{4}
+	return file_rlsd_v1_decision_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *DescriptorResult) GetAllowed() bool {
@@ -338,9 +443,10 @@ func (x *DescriptorResult) GetLimits() []*LimitResult {
 // LimitResult is what one limit said.
 type LimitResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The limit's name in the configuration, or its path there.
+	// The limit's name in the configuration, or its path there. Unique in its
+	// domain.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// How it counts: fixed_window or token_bucket.
+	// How it counts, as the configuration calls it, such as fixed_window.
 	Algorithm string `protobuf:"bytes,2,opt,name=algorithm,proto3" json:"algorithm,omitempty"`
 	// Units granted per window.
 	Quota uint64 `protobuf:"varint,3,opt,name=quota,proto3" json:"quota,omitempty"`
@@ -355,18 +461,27 @@ type LimitResult struct {
 	// The time until this limit would admit the request, exact to the
 	// microsecond. Unset if it does, or never will.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,8,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	// The time until the limit is as if untouched; of a fixed window, until its
-	// end.
+	// The time until the limit is as if untouched, exact to the microsecond; of a
+	// fixed window, until its end.
 	ResetAfter *durationpb.Duration `protobuf:"bytes,9,opt,name=reset_after,json=resetAfter,proto3" json:"reset_after,omitempty"`
 	// Whether the limit is in shadow: it is reported and denies nothing.
-	Shadow        bool `protobuf:"varint,10,opt,name=shadow,proto3" json:"shadow,omitempty"`
+	Shadow bool `protobuf:"varint,10,opt,name=shadow,proto3" json:"shadow,omitempty"`
+	// The domain whose rules hold the limit.
+	Domain string `protobuf:"bytes,11,opt,name=domain,proto3" json:"domain,omitempty"`
+	// How long this limit wants the request held, exact to the microsecond;
+	// leaky_bucket alone does. Unset if not at all.
+	Delay *durationpb.Duration `protobuf:"bytes,12,opt,name=delay,proto3" json:"delay,omitempty"`
+	// What decided: "memory", the buckets of the instance that answered; "redis",
+	// those that all instances share; "none" if no store was asked, since the
+	// limit grants nothing.
+	DecidedBy     string `protobuf:"bytes,13,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LimitResult) Reset() {
 	*x = LimitResult{}
-	mi := &file_rlsd_v1_decision_proto_msgTypes[5]
+	mi := &file_rlsd_v1_decision_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -378,7 +493,7 @@ func (x *LimitResult) String() string {
 func (*LimitResult) ProtoMessage() {}
 
 func (x *LimitResult) ProtoReflect() protoreflect.Message {
-	mi := &file_rlsd_v1_decision_proto_msgTypes[5]
+	mi := &file_rlsd_v1_decision_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -391,7 +506,7 @@ func (x *LimitResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitResult.ProtoReflect.Descriptor instead.
 func (*LimitResult) Descriptor() ([]byte, []int) {
-	return file_rlsd_v1_decision_proto_rawDescGZIP(), []int{5}
+	return file_rlsd_v1_decision_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *LimitResult) GetName() string {
@@ -464,6 +579,27 @@ func (x *LimitResult) GetShadow() bool {
 	return false
 }
 
+func (x *LimitResult) GetDomain() string {
+	if x != nil {
+		return x.Domain
+	}
+	return ""
+}
+
+func (x *LimitResult) GetDelay() *durationpb.Duration {
+	if x != nil {
+		return x.Delay
+	}
+	return nil
+}
+
+func (x *LimitResult) GetDecidedBy() string {
+	if x != nil {
+		return x.DecidedBy
+	}
+	return ""
+}
+
 var File_rlsd_v1_decision_proto protoreflect.FileDescriptor
 
 const file_rlsd_v1_decision_proto_rawDesc = "" +
@@ -473,24 +609,30 @@ const file_rlsd_v1_decision_proto_rawDesc = "" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain\x125\n" +
 	"\vdescriptors\x18\x02 \x03(\v2\x13.rlsd.v1.DescriptorR\vdescriptors\x12\x17\n" +
 	"\x04cost\x18\x03 \x01(\x04H\x00R\x04cost\x88\x01\x01B\a\n" +
-	"\x05_cost\"X\n" +
+	"\x05_cost\"p\n" +
 	"\n" +
 	"Descriptor\x12(\n" +
 	"\aentries\x18\x01 \x03(\v2\x0e.rlsd.v1.EntryR\aentries\x12\x17\n" +
-	"\x04cost\x18\x02 \x01(\x04H\x00R\x04cost\x88\x01\x01B\a\n" +
+	"\x04cost\x18\x02 \x01(\x04H\x00R\x04cost\x88\x01\x01\x12\x16\n" +
+	"\x06domain\x18\x03 \x01(\tR\x06domainB\a\n" +
 	"\x05_cost\"/\n" +
 	"\x05Entry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\x9b\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xf7\x01\n" +
 	"\x0eDecideResponse\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12:\n" +
 	"\vretry_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"retryAfter\x123\n" +
-	"\aresults\x18\x03 \x03(\v2\x19.rlsd.v1.DescriptorResultR\aresults\"n\n" +
+	"\aresults\x18\x03 \x03(\v2\x19.rlsd.v1.DescriptorResultR\aresults\x12/\n" +
+	"\x05delay\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05delay\x12)\n" +
+	"\aheaders\x18\x05 \x03(\v2\x0f.rlsd.v1.HeaderR\aheaders\"2\n" +
+	"\x06Header\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"n\n" +
 	"\x10DescriptorResult\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12,\n" +
-	"\x06limits\x18\x03 \x03(\v2\x14.rlsd.v1.LimitResultR\x06limits\"\xe6\x02\n" +
+	"\x06limits\x18\x03 \x03(\v2\x14.rlsd.v1.LimitResultR\x06limits\"\xce\x03\n" +
 	"\vLimitResult\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\talgorithm\x18\x02 \x01(\tR\talgorithm\x12\x14\n" +
@@ -504,7 +646,11 @@ const file_rlsd_v1_decision_proto_rawDesc = "" +
 	"\vreset_after\x18\t \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"resetAfter\x12\x16\n" +
 	"\x06shadow\x18\n" +
-	" \x01(\bR\x06shadow2L\n" +
+	" \x01(\bR\x06shadow\x12\x16\n" +
+	"\x06domain\x18\v \x01(\tR\x06domain\x12/\n" +
+	"\x05delay\x18\f \x01(\v2\x19.google.protobuf.DurationR\x05delay\x12\x1d\n" +
+	"\n" +
+	"decided_by\x18\r \x01(\tR\tdecidedBy2L\n" +
 	"\x0fDecisionService\x129\n" +
 	"\x06Decide\x12\x16.rlsd.v1.DecideRequest\x1a\x17.rlsd.v1.DecideResponseB)Z'github.com/rlsd/rlsd/gen/rlsd/v1;rlsdv1b\x06proto3"
 
@@ -520,32 +666,36 @@ func file_rlsd_v1_decision_proto_rawDescGZIP() []byte {
 	return file_rlsd_v1_decision_proto_rawDescData
 }
 
-var file_rlsd_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_rlsd_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_rlsd_v1_decision_proto_goTypes = []any{
 	(*DecideRequest)(nil),       // 0: rlsd.v1.DecideRequest
 	(*Descriptor)(nil),          // 1: rlsd.v1.Descriptor
 	(*Entry)(nil),               // 2: rlsd.v1.Entry
 	(*DecideResponse)(nil),      // 3: rlsd.v1.DecideResponse
-	(*DescriptorResult)(nil),    // 4: rlsd.v1.DescriptorResult
-	(*LimitResult)(nil),         // 5: rlsd.v1.LimitResult
-	(*durationpb.Duration)(nil), // 6: google.protobuf.Duration
+	(*Header)(nil),              // 4: rlsd.v1.Header
+	(*DescriptorResult)(nil),    // 5: rlsd.v1.DescriptorResult
+	(*LimitResult)(nil),         // 6: rlsd.v1.LimitResult
+	(*durationpb.Duration)(nil), // 7: google.protobuf.Duration
 }
 var file_rlsd_v1_decision_proto_depIdxs = []int32{
-	1, // 0: rlsd.v1.DecideRequest.descriptors:type_name -> rlsd.v1.Descriptor
-	2, // 1: rlsd.v1.Descriptor.entries:type_name -> rlsd.v1.Entry
-	6, // 2: rlsd.v1.DecideResponse.retry_after:type_name -> google.protobuf.Duration
-	4, // 3: rlsd.v1.DecideResponse.results:type_name -> rlsd.v1.DescriptorResult
-	5, // 4: rlsd.v1.DescriptorResult.limits:type_name -> rlsd.v1.LimitResult
-	6, // 5: rlsd.v1.LimitResult.window:type_name -> google.protobuf.Duration
-	6, // 6: rlsd.v1.LimitResult.retry_after:type_name -> google.protobuf.Duration
-	6, // 7: rlsd.v1.LimitResult.reset_after:type_name -> google.protobuf.Duration
-	0, // 8: rlsd.v1.DecisionService.Decide:input_type -> rlsd.v1.DecideRequest
-	3, // 9: rlsd.v1.DecisionService.Decide:output_type -> rlsd.v1.DecideResponse
-	9, // [9:10] is the sub-list for method output_type
-	8, // [8:9] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	1,  // 0: rlsd.v1.DecideRequest.descriptors:type_name -> rlsd.v1.Descriptor
+	2,  // 1: rlsd.v1.Descriptor.entries:type_name -> rlsd.v1.Entry
+	7,  // 2: rlsd.v1.DecideResponse.retry_after:type_name -> google.protobuf.Duration
+	5,  // 3: rlsd.v1.DecideResponse.results:type_name -> rlsd.v1.DescriptorResult
+	7,  // 4: rlsd.v1.DecideResponse.delay:type_name -> google.protobuf.Duration
+	4,  // 5: rlsd.v1.DecideResponse.headers:type_name -> rlsd.v1.Header
+	6,  // 6: rlsd.v1.DescriptorResult.limits:type_name -> rlsd.v1.LimitResult
+	7,  // 7: rlsd.v1.LimitResult.window:type_name -> google.protobuf.Duration
+	7,  // 8: rlsd.v1.LimitResult.retry_after:type_name -> google.protobuf.Duration
+	7,  // 9: rlsd.v1.LimitResult.reset_after:type_name -> google.protobuf.Duration
+	7,  // 10: rlsd.v1.LimitResult.delay:type_name -> google.protobuf.Duration
+	0,  // 11: rlsd.v1.DecisionService.Decide:input_type -> rlsd.v1.DecideRequest
+	3,  // 12: rlsd.v1.DecisionService.Decide:output_type -> rlsd.v1.DecideResponse
+	12, // [12:13] is the sub-list for method output_type
+	11, // [11:12] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_rlsd_v1_decision_proto_init() }
@@ -561,7 +711,7 @@ func file_rlsd_v1_decision_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rlsd_v1_decision_proto_rawDesc), len(file_rlsd_v1_decision_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

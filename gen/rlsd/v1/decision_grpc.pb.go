@@ -5,7 +5,8 @@
 // source: rlsd/v1/decision.proto
 
 // rlsd.v1 is rlsd's own API, richer than Envoy's RateLimitService: exact
-// durations, every limit that had a say, and costs of any size.
+// durations, every limit that had a say, costs of any size, waits for callers
+// that can wait, and headers ready to be sent.
 
 package rlsdv1
 
@@ -34,9 +35,11 @@ type DecisionServiceClient interface {
 	// Decide asks for all descriptors of a request at once. If the request is
 	// denied, none of its limits has been charged.
 	//
-	// A denial is an answer, not an error. Errors: INVALID_ARGUMENT names the
-	// field that is wrong; UNAVAILABLE says that the store did not answer in
-	// time, and is safe to retry only if a second charge does no harm.
+	// A denial is an answer, not an error. Errors: INVALID_ARGUMENT, with a
+	// google.rpc.BadRequest that names the field that is wrong; UNAVAILABLE says
+	// that the store did not answer in time, and is safe to retry only if a
+	// second charge does no harm; RESOURCE_EXHAUSTED says that the message is
+	// longer than 1 MiB, never that a limit is.
 	Decide(ctx context.Context, in *DecideRequest, opts ...grpc.CallOption) (*DecideResponse, error)
 }
 
@@ -67,9 +70,11 @@ type DecisionServiceServer interface {
 	// Decide asks for all descriptors of a request at once. If the request is
 	// denied, none of its limits has been charged.
 	//
-	// A denial is an answer, not an error. Errors: INVALID_ARGUMENT names the
-	// field that is wrong; UNAVAILABLE says that the store did not answer in
-	// time, and is safe to retry only if a second charge does no harm.
+	// A denial is an answer, not an error. Errors: INVALID_ARGUMENT, with a
+	// google.rpc.BadRequest that names the field that is wrong; UNAVAILABLE says
+	// that the store did not answer in time, and is safe to retry only if a
+	// second charge does no harm; RESOURCE_EXHAUSTED says that the message is
+	// longer than 1 MiB, never that a limit is.
 	Decide(context.Context, *DecideRequest) (*DecideResponse, error)
 	mustEmbedUnimplementedDecisionServiceServer()
 }

@@ -53,6 +53,8 @@ func Run(t *testing.T, s Subject) {
 			t.Run(a.String()+"/"+law.name, func(t *testing.T) { checkLaw(t, a, s, law) })
 		}
 		t.Run(a.String()+"/agrees with exact rationals", func(t *testing.T) { checkWitness(t, a, s) })
+		t.Run(a.String()+"/admits no more than its bound in any window", func(t *testing.T) { checkBound(t, a, s) })
+		t.Run(a.String()+"/admits its rate in the long run", func(t *testing.T) { checkRate(t, a, s) })
 	}
 }
 
@@ -107,7 +109,10 @@ func RandomLimit(r *rand.Rand, a algo.Algorithm) *algo.Limit {
 		l.Overdraft = r.Int64N(1 + l.Quota)
 	}
 	if a == algo.FixedWindow && r.IntN(4) == 0 {
-		l.Calendar = algo.Calendar(1 + r.IntN(2))
+		l.Calendar = algo.Calendar(1 + r.IntN(4))
+	}
+	if a == algo.LeakyBucket && r.IntN(2) == 0 {
+		l.MaxDelay = r.Int64N(1 + l.Window)
 	}
 	return limit(a, l)
 }

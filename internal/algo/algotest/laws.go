@@ -87,7 +87,7 @@ var laws = []law{
 		}
 	}},
 	{"a charge is recorded in full up to the overdraft", func(b *bench, now, cost int64) {
-		if b.slack != 0 {
+		if b.slack != 0 || b.limit.MaxDelay > 0 {
 			return
 		}
 		roomy := b.peek(now)

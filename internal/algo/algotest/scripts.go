@@ -14,7 +14,7 @@ import (
 
 // A script is a text of one statement a line; # begins a comment.
 //
-//	limit NAME quota=N window=D [burst=N] [overdraft=N] [calendar=monthly|yearly]
+//	limit NAME quota=N window=D [burst=N] [overdraft=N] [max_delay=D] [calendar=monthly|yearly]
 //
 // begins a fresh bucket,
 //
@@ -22,7 +22,7 @@ import (
 //
 // gives the same bucket another limit, and
 //
-//	D take N|peek|give N|charge N [slack=N] allow|deny left=N [retry=D|never] reset=D
+//	D take N|peek|give N|charge N [slack=N] allow|deny left=N [retry=D|never] reset=D [delay=D]
 //
 // is one request at D after Epoch and the decision that it must get.
 
@@ -123,6 +123,8 @@ func parseLimit(t *testing.T, l algo.Limit, words []string) *algo.Limit {
 			l.Burst = integer(t, value)
 		case "overdraft":
 			l.Overdraft = integer(t, value)
+		case "max_delay":
+			l.MaxDelay = micros(t, value)
 		case "calendar":
 			l.Calendar = map[string]algo.Calendar{"monthly": algo.Monthly, "yearly": algo.Yearly}[value]
 		default:
@@ -142,6 +144,9 @@ func parseDecision(t *testing.T, words []string) algo.Decision {
 		Allowed:    words[0] == "allow",
 		Remaining:  integer(t, args["left"]),
 		ResetAfter: micros(t, args["reset"]),
+	}
+	if delay, ok := args["delay"]; ok {
+		d.Delay = micros(t, delay)
 	}
 	switch retry := args["retry"]; retry {
 	case "":

@@ -14,8 +14,10 @@
 //	    rate_limit:                   # or rate_limits, a list of these without unlimited
 //	      requests_per_unit: 10       # required; 0 denies everything
 //	      unit: second                # required; second to year, or a duration such as 30s or 7d
+//	      time_zone: Europe/Berlin    # day to year by its calendar; fixed_window only
 //	      algorithm: fixed_window     # the default
 //	      burst: 20                   # requests_per_unit if absent; bucket algorithms only
+//	      max_delay: 5s               # the longest to hold a request; leaky_bucket only
 //	      name: per-user              # the path if absent, such as plan=premium
 //	      failure_mode: error         # or open, closed, local
 //	      shadow: false               # this limit is reported, never enforced

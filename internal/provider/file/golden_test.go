@@ -109,15 +109,19 @@ func remarks(data []byte, kind string) []string {
 func describe(l *policy.Limit) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s %d per %v", l.Domain, l.Name, l.Algorithm, l.Quota, time.Duration(l.Window)*time.Microsecond)
-	switch l.Calendar {
-	case algo.Monthly:
-		b.WriteString(", calendar month")
-	case algo.Yearly:
-		b.WriteString(", calendar year")
-	case algo.NoCalendar:
+	if l.Calendar != algo.NoCalendar {
+		b.WriteString(", calendar " + map[algo.Calendar]string{
+			algo.Daily: "day", algo.Weekly: "week", algo.Monthly: "month", algo.Yearly: "year",
+		}[l.Calendar])
+	}
+	if l.Zone != nil {
+		fmt.Fprintf(&b, " in %v", l.Zone)
 	}
 	if l.Algorithm.IsBucket() {
 		fmt.Fprintf(&b, ", burst %d", l.Burst)
+	}
+	if l.MaxDelay > 0 {
+		fmt.Fprintf(&b, ", max delay %v", time.Duration(l.MaxDelay)*time.Microsecond)
 	}
 	if l.Shadow {
 		b.WriteString(", shadow")

@@ -2,6 +2,7 @@ package file
 
 import (
 	"strings"
+	"time"
 
 	"github.com/rlsd/rlsd/internal/algo"
 	"github.com/rlsd/rlsd/internal/policy"
@@ -88,11 +89,9 @@ func (d *decoder) limit(v *value) (policy.Limit, bool) {
 	}
 	l.Algorithm = d.algorithm(v.get("algorithm"))
 	l.Quota = d.integer(d.required(v, "requests_per_unit"))
-	l.Window, l.Calendar = d.window(d.required(v, "unit"))
-	if l.Algorithm != algo.FixedWindow {
-		l.Calendar = algo.NoCalendar
-	}
+	l.Window, l.Calendar, l.Zone = d.window(d.required(v, "unit"), v.get("time_zone"), l.Algorithm)
 	l.Burst = d.burst(v.get("burst"), &l.Limit)
+	l.MaxDelay = d.maxDelay(v.get("max_delay"), l.Algorithm)
 	if len(d.faults) > before {
 		return l, false
 	}
@@ -141,6 +140,27 @@ func (d *decoder) burst(v *value, l *algo.Limit) int64 {
 	default:
 		return d.integer(v)
 	}
+}
+
+// maxDelay returns, in microseconds, how long a request may be held; 0 is as
+// long as it takes.
+func (d *decoder) maxDelay(v *value, a algo.Algorithm) int64 {
+	text, ok := d.text(v)
+	if !ok {
+		return 0
+	}
+	delay, err := time.ParseDuration(text)
+	switch {
+	case a != algo.LeakyBucket && a != 0:
+		d.fault(v, "%s has no max_delay: leave it out or choose %s", a, algo.LeakyBucket)
+	case err != nil:
+		d.fault(v, "want a duration such as 500ms or 5s, got %s", v)
+	case delay < time.Microsecond || delay%time.Microsecond != 0:
+		d.fault(v, "%s is not a whole number of microseconds, at least 1: to deny rather than to hold, choose another algorithm", text)
+	default:
+		return delay.Microseconds()
+	}
+	return 0
 }
 
 func (d *decoder) name(v *value) string {

@@ -19,7 +19,7 @@ var (
 	}}
 
 	limitSection = section{"in a rate_limit", []string{
-		"requests_per_unit", "unit", "algorithm", "burst", "name", "failure_mode", "shadow", "expose", "unlimited",
+		"requests_per_unit", "unit", "time_zone", "algorithm", "burst", "max_delay", "name", "failure_mode", "shadow", "expose", "unlimited",
 	}}
 )
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	_ "time/tzdata" // the same zones on every machine
 
 	"github.com/rlsd/rlsd/internal/algo"
 )
@@ -15,28 +16,33 @@ const day = 24 * time.Hour
 var units = []struct {
 	name     string
 	length   time.Duration
-	calendar algo.Calendar
+	calendar algo.Calendar // of which they are a unit
+	always   bool          // also without a time zone, in UTC
 }{
-	{"second", time.Second, algo.NoCalendar},
-	{"minute", time.Minute, algo.NoCalendar},
-	{"hour", time.Hour, algo.NoCalendar},
-	{"day", day, algo.NoCalendar},
-	{"week", 7 * day, algo.NoCalendar},
-	{"month", 30 * day, algo.Monthly},
-	{"year", 365 * day, algo.Yearly},
+	{"second", time.Second, algo.NoCalendar, false},
+	{"minute", time.Minute, algo.NoCalendar, false},
+	{"hour", time.Hour, algo.NoCalendar, false},
+	{"day", day, algo.Daily, false},
+	{"week", 7 * day, algo.Weekly, false},
+	{"month", 30 * day, algo.Monthly, true},
+	{"year", 365 * day, algo.Yearly, true},
 }
 
 // window returns a window in microseconds and, for one that follows the
-// calendar, which.
-func (d *decoder) window(v *value) (int64, algo.Calendar) {
+// calendar, which, and in what zone.
+func (d *decoder) window(v, zone *value, a algo.Algorithm) (int64, algo.Calendar, *time.Location) {
 	text, ok := d.text(v)
 	if !ok {
-		return 0, algo.NoCalendar
+		return 0, algo.NoCalendar, nil
 	}
 	for _, unit := range units {
 		if strings.EqualFold(unit.name, text) {
-			return unit.length.Microseconds(), unit.calendar
+			calendar, location := d.calendar(unit.calendar, unit.always, zone, a)
+			return unit.length.Microseconds(), calendar, location
 		}
+	}
+	if zone != nil {
+		d.fault(zone, "time_zone goes with unit day, week, month or year, not with a duration: leave it out")
 	}
 	length, err := parseDuration(text)
 	switch {
@@ -49,9 +55,31 @@ func (d *decoder) window(v *value) (int64, algo.Calendar) {
 	case length%time.Microsecond != 0:
 		d.fault(v, "%s is not a whole number of microseconds", text)
 	default:
-		return length.Microseconds(), algo.NoCalendar
+		return length.Microseconds(), algo.NoCalendar, nil
 	}
-	return 0, algo.NoCalendar
+	return 0, algo.NoCalendar, nil
+}
+
+// calendar returns the calendar of a unit that a limit goes by, and its zone:
+// only a fixed window has one.
+func (d *decoder) calendar(unit algo.Calendar, always bool, zone *value, a algo.Algorithm) (algo.Calendar, *time.Location) {
+	name, ok := d.text(zone)
+	switch {
+	case !ok && always && a == algo.FixedWindow:
+		return unit, nil
+	case !ok:
+	case a != algo.FixedWindow && a != 0:
+		d.fault(zone, "%s goes by the length of its window, not by a calendar: leave time_zone out or choose %s", a, algo.FixedWindow)
+	case unit == algo.NoCalendar:
+		d.fault(zone, "time_zone goes with unit day, week, month or year: leave it out")
+	default:
+		location, err := time.LoadLocation(name)
+		if err != nil || name == "" || name == "Local" {
+			d.fault(zone, "unknown time zone %s: use a name of the IANA database such as UTC or Europe/Berlin", quote(name))
+		}
+		return unit, location
+	}
+	return algo.NoCalendar, nil
 }
 
 // parseDuration is [time.ParseDuration] with a number of days, such as 7d,

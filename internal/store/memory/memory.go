@@ -2,7 +2,7 @@
 // instance or for tests. It promises exact counts while the process lives and
 // nothing after that.
 //
-// The store is bounded in buckets. At the bound an op that needs a new bucket
+// The store is bounded in buckets; eight entries of a log count as one. At the bound an op that needs a new bucket
 // gets [store.ErrFull] and leaves the rest of its request alone; buckets that
 // exist go on, since forgetting one would let a denied caller in. A bucket is
 // dropped once it is as if untouched, a few at each call, so no call and no
@@ -51,7 +51,7 @@ func New(o Options) *Store {
 	return s
 }
 
-// Len returns how many buckets there are.
+// Len returns how many buckets there are, as they count towards MaxBuckets.
 func (s *Store) Len() int { return int(s.max - s.room.Load()) }
 
 // Take implements [store.Store]. It never fails as a whole and never waits for
@@ -86,7 +86,9 @@ func (s *Store) Reset(_ context.Context, keys []string) error {
 		sh := s.shard(key)
 		sh.mu.Lock()
 		if n := sh.nodes[key]; n != nil {
-			s.room.Add(int64(len(n.records)))
+			for i := range n.records {
+				s.room.Add(n.records[i].weight())
+			}
 			n.records = nil
 			delete(sh.nodes, key) // its entry in the expiry queue goes when due
 		}

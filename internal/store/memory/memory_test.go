@@ -151,6 +151,45 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
+// TestLogsCount holds that a log counts for what it holds, and no longer than
+// it does.
+func TestLogsCount(t *testing.T) {
+	t.Parallel()
+	s := memory.New(memory.Options{MaxBuckets: 100})
+	log := &algo.Limit{Algorithm: algo.SlidingWindowLog, Quota: 10_000, Window: algotest.Second}
+	at := time.UnixMicro(algotest.Epoch)
+	n := 0
+	for ; n < 10_000; n++ {
+		at = at.Add(time.Microsecond)
+		if err := take(s, "log", log, at); errors.Is(err, store.ErrFull) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n < 99*8-8 || n > 100*8 {
+		t.Errorf("%d entries in a store of 100 buckets", n)
+	}
+	if err := take(s, "another", perMinute, at); !errors.Is(err, store.ErrFull) {
+		t.Errorf("a bucket beside it: %v, want ErrFull", err)
+	}
+	at = at.Add(3 * time.Second)
+	if err := take(s, "another", perMinute, at); err != nil {
+		t.Errorf("a bucket after it: %v", err)
+	}
+	if s.Len() != 1 {
+		t.Errorf("%d buckets, want 1", s.Len())
+	}
+	for _, key := range []string{"a", "a", "b"} {
+		if err := take(s, key, log, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Reset(context.Background(), []string{"a", "b", "another"}); err != nil || s.Len() != 0 {
+		t.Errorf("%d buckets after a reset, %v", s.Len(), err)
+	}
+}
+
 // TestForwardStep holds that a clock that was far ahead for a moment does not
 // fill the store for as long.
 func TestForwardStep(t *testing.T) {

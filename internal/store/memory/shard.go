@@ -32,6 +32,12 @@ type record struct {
 	state algo.State
 }
 
+// weight is how many buckets' room the record takes: one, and for a log one
+// more for every eight entries.
+func (r *record) weight() int64 { return weight(r.state) }
+
+func weight(s algo.State) int64 { return 1 + int64(s.Log.Len()/8) }
+
 func newRecord(id uint64, state algo.State, untouched int64) record {
 	return record{id, untouched + algo.MaxSkew, state}
 }
@@ -64,9 +70,10 @@ func (sh *shard) expireOne(now int64) bool {
 		if r.until > now {
 			kept = append(kept, r)
 			last = max(last, r.until)
+		} else {
+			sh.all.room.Add(r.weight())
 		}
 	}
-	sh.all.room.Add(int64(len(n.records) - len(kept)))
 	n.records = kept
 	if len(kept) > 0 {
 		n.due = last
@@ -80,12 +87,12 @@ func (sh *shard) expireOne(now int64) bool {
 	return true
 }
 
-// reserve makes sure that a new bucket may be added, dropping what is due, here
-// or in a shard that is free, if there is no room. A caller that adds none
-// gives the room back.
-func (sh *shard) reserve(now int64) bool {
-	for sh.all.room.Add(-1) < 0 {
-		sh.all.room.Add(1)
+// reserve makes sure that buckets of a weight may be added, dropping what is due,
+// here or in a shard that is free, if there is no room. A caller that adds none
+// gives the room back. Records may have moved afterwards.
+func (sh *shard) reserve(now, weight int64) bool {
+	for sh.all.room.Add(-weight) < 0 {
+		sh.all.room.Add(weight)
 		if !sh.expireOne(now) && !sh.all.expireAnywhere(now) {
 			return false
 		}
@@ -155,13 +162,21 @@ func (sh *shard) takeOne(now int64, op *store.Op) {
 	}
 	before := state
 	op.Decision = perform(&state, op, op.Kind, now)
-	switch {
-	case state == before || op.Kind == store.Peek:
-	case r == nil && !sh.reserve(now):
-		op.Decision, op.Err = algo.Decision{}, store.ErrFull
-	default:
-		sh.keep(op.Key, newRecord(id, state, now+op.Decision.ResetAfter))
+	if state == before || op.Kind == store.Peek {
+		return
 	}
+	grows := weight(state)
+	if r != nil {
+		grows -= r.weight()
+	}
+	if grows > 0 && !sh.reserve(now, grows) {
+		op.Decision, op.Err = algo.Decision{}, store.ErrFull
+		return
+	}
+	if grows < 0 {
+		sh.all.room.Add(-grows)
+	}
+	sh.keep(op.Key, newRecord(id, state, now+op.Decision.ResetAfter))
 }
 
 // perform steps the state as the kind of op wants it.

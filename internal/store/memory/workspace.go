@@ -19,7 +19,7 @@ type bucket struct {
 	shard    *shard
 	key      string
 	id       uint64
-	reserved bool // room for a new record is taken
+	reserved bool // room for one more is taken
 	before   algo.State
 	state    algo.State
 	reset    int64 // the ResetAfter of state
@@ -39,8 +39,9 @@ func (w *workspace) load(s *Store, now int64, ops []store.Op) {
 		if op.Kind != store.Take && op.Kind != store.Charge {
 			continue
 		}
-		if b := &w.buckets[b]; !b.reserved && b.shard.find(b.key, b.id) == nil {
-			if b.reserved = b.shard.reserve(now); !b.reserved {
+		grows := op.Limit.Algorithm == algo.SlidingWindowLog
+		if b := &w.buckets[b]; !b.reserved && (grows || b.shard.find(b.key, b.id) == nil) {
+			if b.reserved = b.shard.reserve(now, 1); !b.reserved {
 				op.Decision, op.Err = algo.Decision{}, store.ErrFull
 			}
 		}
@@ -121,13 +122,13 @@ func (w *workspace) commit(s *Store, now int64) {
 	for i := range w.buckets {
 		b := &w.buckets[i]
 		if b.state != b.before {
-			if b.shard.find(b.key, b.id) == nil {
-				if !b.reserved { // dropped while others made room
-					s.room.Add(-1)
-				}
-				b.reserved = false
+			r := newRecord(b.id, b.state, now+b.reset)
+			grows := r.weight()
+			if at := b.shard.find(b.key, b.id); at != nil {
+				grows -= at.weight()
 			}
-			b.shard.keep(b.key, newRecord(b.id, b.state, now+b.reset))
+			s.room.Add(-grows)
+			b.shard.keep(b.key, r)
 		}
 		if b.reserved {
 			s.room.Add(1)

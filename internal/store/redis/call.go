@@ -3,6 +3,7 @@ package redis
 import (
 	"encoding/binary"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -15,7 +16,7 @@ import (
 // A call is one request on its way to Redis and back.
 type call struct {
 	nodes []string // keys of the ops, each once
-	names []string // the same in Redis
+	names []string // the same in Redis, then those of logs
 	args  []byte   // what driver.lua takes
 	cmd   *goredis.Cmd
 
@@ -44,16 +45,25 @@ func (c *call) finish(reply string, err error) {
 
 // encode packs the ops at time now.
 func (c *call) encode(now int64, ops []store.Op) {
+	for i := range ops {
+		c.node(ops[i].Key)
+	}
 	le := binary.LittleEndian
 	b := le.AppendUint64(c.args, uint64(now))
+	b = le.AppendUint16(b, uint16(len(c.nodes)))
 	for i := range ops {
 		op := &ops[i]
-		b = le.AppendUint16(b, uint16(c.node(op.Key)+1))
+		node := c.node(op.Key)
+		b = le.AppendUint16(b, uint16(node+1))
 		b = append(b, byte(op.Limit.Algorithm), byte(op.Kind), byte(op.Role))
 		b = le.AppendUint16(b, uint16(op.Descriptor))
 		b = binary.BigEndian.AppendUint64(b, op.Limit.ID())
 		b = le.AppendUint64(b, uint64(op.Cost))
-		for _, p := range op.Limit.Params(now) {
+		params := op.Limit.Params(now)
+		if op.Limit.Algorithm == algo.SlidingWindowLog {
+			params[2] = int64(c.log(c.names[node], op.Limit.ID()) + 1)
+		}
+		for _, p := range params {
 			b = le.AppendUint64(b, uint64(p))
 		}
 	}
@@ -72,6 +82,23 @@ func (c *call) node(key string) int {
 	return len(c.nodes) - 1
 }
 
+// log returns the index of the list of the node's log among the names.
+func (c *call) log(node string, id uint64) int {
+	list := logName(node, id)
+	for i := len(c.nodes); i < len(c.names); i++ {
+		if c.names[i] == list {
+			return i
+		}
+	}
+	c.names = append(c.names, list)
+	return len(c.names) - 1
+}
+
+// logName is the key of a log in Redis, of the node's key there.
+func logName(node string, id uint64) string {
+	return node + "/~log:" + strconv.FormatUint(id, 36)
+}
+
 // noRetry is a command that go-redis does not repeat on its own.
 type noRetry struct{ *goredis.Cmd }
 
@@ -88,8 +115,19 @@ func (c *call) queueOn(pipe *goredis.Pipeline, command, script string) {
 	_ = pipe.Process(nil, noRetry{c.cmd})                //nolint:staticcheck // as above; queueing cannot fail
 }
 
+const recordSize = 40
+
+// recordIDs returns the ids of the records in the value of a node.
+func recordIDs(value string) []uint64 {
+	var ids []uint64
+	for at := 1; at+recordSize <= len(value); at += recordSize {
+		ids = append(ids, binary.BigEndian.Uint64([]byte(value[at:at+8])))
+	}
+	return ids
+}
+
 const (
-	replySize     = 32
+	replySize     = 40
 	statusDenied  = 0
 	statusAllowed = 1
 	statusForeign = 2
@@ -108,7 +146,10 @@ func (c *call) decode(ops []store.Op) error {
 		op.Decision, op.Err = algo.Decision{}, nil
 		switch word(0) {
 		case statusDenied, statusAllowed:
-			op.Decision = algo.Decision{Allowed: word(0) == statusAllowed, Remaining: word(1), RetryAfter: word(2), ResetAfter: word(3)}
+			op.Decision = algo.Decision{
+				Allowed:   word(0) == statusAllowed,
+				Remaining: word(1), RetryAfter: word(2), ResetAfter: word(3), Delay: word(4),
+			}
 		default:
 			op.Err = store.ErrForeign
 		}

@@ -1,9 +1,10 @@
 -- The driver: one request as one atomic step.
 --
--- KEYS: one per matched node. ARGV[1], packed little-endian: now, then for each
--- op the index of its key, algorithm, kind, role, descriptor, record id, cost
--- and the four parameters of its limit. Reply, packed: for each op its status
--- (0 denied, 1 allowed, 2 foreign value), remaining, retry after, reset after.
+-- KEYS: one per matched node, then the lists of logs. ARGV[1], packed
+-- little-endian: now, how many keys are nodes, then for each op the index of its key, algorithm, kind, role, descriptor, record id, cost
+-- and the five parameters of its limit. Reply, packed: for each op its status
+-- (0 denied, 1 allowed, 2 foreign value), remaining, retry after, reset after,
+-- delay.
 --
 -- A key holds the byte 1 and then records of 40 bytes: id, the time at which
 -- the bucket will be as if untouched, and the three words of its state. A record
@@ -13,12 +14,13 @@ local TAKE, PEEK, GIVE, CHARGE = 1, 2, 3, 4
 local MUST, QUOTA = 1, 2
 local MAX_CHARGE = 1000000000
 local FOREIGN = 2
-local OP, RECORD = '<HBBBHc8i8i8i8i8i8', '<c8i8i8i8i8'
-local ONE_OP = 63 -- bytes of ARGV[1] with one op
+local OP, RECORD, OUTCOME = '<HBBBHc8i8i8i8i8i8i8', '<c8i8i8i8i8', '<i8i8i8i8i8'
+local LOG = 2
+local ONE_OP = 73 -- bytes of ARGV[1] with one op
 local unpack, pack, ceil = struct.unpack, struct.pack, math.ceil
 
 local input = ARGV[1]
-local now, pos = unpack('<i8', input)
+local now, nodes_n, pos = unpack('<i8H', input)
 
 -- usual decides the usual request and returns its reply: takes that all fit,
 -- from keys that hold just their buckets, in order, or nothing; or one such take
@@ -28,8 +30,8 @@ local function usual()
   local reply, bodies, lasts = '', {}, {}
   local node, v, at, body, last, p = 0, false, 0, nil, 0, pos
   repeat
-    local key, algorithm, kind, _, _, id, cost, p1, p2, p3, p4, after = unpack(OP, input, p)
-    if kind ~= TAKE then return nil end
+    local key, algorithm, kind, _, _, id, cost, p1, p2, p3, p4, p5, after = unpack(OP, input, p)
+    if kind ~= TAKE or algorithm == LOG then return nil end
     if key ~= node then
       if key ~= node + 1 or v and at <= #v then return nil end
       node, at, body, last = key, 2, '\1', 0
@@ -46,8 +48,8 @@ local function usual()
     elseif string.find(body, id, 1, true) then
       return nil
     end
-    local ok, left, retry, reset, x, y, z = twins[algorithm](a, b, c, now, cost, 0, p1, p2, p3, p4)
-    reply = reply .. pack('<i8i8i8i8', ok, left, retry, reset)
+    local ok, left, retry, reset, x, y, z, delay = twins[algorithm](a, b, c, now, cost, 0, p1, p2, p3, p4, p5)
+    reply = reply .. pack(OUTCOME, ok, left, retry, reset, delay)
     if ok == 0 then
       return #input == ONE_OP and x == a and y == b and z == c and reply or nil
     end
@@ -91,37 +93,45 @@ end
 -- itself a peek is nothing kept: a peek on behalf of another may re-date the
 -- state.
 local function perform(op, kind)
-  local r, twin, cost = op.record, twins[op.algorithm], op.cost
+  local r, twin, cost = op.record, op.twin, op.cost
   if kind == PEEK then cost = 0 elseif kind == GIVE then cost = -cost end
-  local p1, p2, p3, p4 = op.p1, op.p2, op.p3, op.p4
-  local ok, left, retry, reset, a, b, c = twin(r.a, r.b, r.c, now, cost, 0, p1, p2, p3, p4)
+  local p1, p2, p3, p4, p5 = op.p1, op.p2, op.p3, op.p4, op.p5
+  if kind == CHARGE then p5 = 0 end -- nobody waits for what has happened
+  local ok, left, retry, reset, a, b, c, delay = twin(r.a, r.b, r.c, now, cost, 0, p1, p2, p3, p4, p5)
   if kind == CHARGE and ok == 0 then
-    local _, room = twin(a, b, c, now, 0, p4, p1, p2, p3, p4)
+    local _, room = twin(a, b, c, now, 0, p4, p1, p2, p3, p4, p5)
     local most = left > MAX_CHARGE and left or MAX_CHARGE
     if cost > most then cost = most end
     if cost > room then cost = room end
-    _, _, _, _, a, b, c = twin(a, b, c, now, cost, p4, p1, p2, p3, p4)
-    _, left, retry, reset, a, b, c = twin(a, b, c, now, 0, 0, p1, p2, p3, p4)
+    _, _, _, _, a, b, c = twin(a, b, c, now, cost, p4, p1, p2, p3, p4, p5)
+    _, left, retry, reset, a, b, c = twin(a, b, c, now, 0, 0, p1, p2, p3, p4, p5)
   end
-  if op.kind ~= PEEK and (a ~= r.a or b ~= r.b or c ~= r.c) then
-    r.a, r.b, r.c, r.till = a, b, c, now + reset
+  if op.kind ~= PEEK and (a ~= r.a or b ~= r.b or c ~= r.c or op.view and (ok == 1 or kind == CHARGE)) then
+    r.a, r.b, r.c, r.till, r.touched = a, b, c, now + reset, true
   end
-  return ok, left, retry, reset
+  return ok, left, retry, reset, delay
 end
 
 local nodes = {}
-for i = 1, #KEYS do nodes[i] = load(KEYS[i]) end
+for i = 1, nodes_n do nodes[i] = load(KEYS[i]) end
+local views = {}
 local ops, n, quotas = {}, 0, false
 while pos <= #input do
-  local key, algorithm, kind, role, descriptor, id, cost, p1, p2, p3, p4, after = unpack(OP, input, pos)
+  local key, algorithm, kind, role, descriptor, id, cost, p1, p2, p3, p4, p5, after = unpack(OP, input, pos)
   local records = nodes[key]
   local op = {
-    algorithm = algorithm, kind = kind, role = role, descriptor = descriptor, cost = cost,
-    p1 = p1, p2 = p2, p3 = p3, p4 = p4, record = records and find(records, id),
-    ok = FOREIGN, left = 0, retry = 0, reset = 0,
+    twin = twins[algorithm], kind = kind, role = role, descriptor = descriptor, cost = cost,
+    p1 = p1, p2 = p2, p3 = p3, p4 = p4, p5 = p5, record = records and find(records, id),
+    ok = FOREIGN, left = 0, retry = 0, reset = 0, delay = 0,
   }
+  if records and algorithm == LOG then
+    if views[p3] == nil then views[p3] = log_view(KEYS[p3]) or false end
+    records, op.view = views[p3], views[p3]
+    op.twin = function(a, _, _, ...) return log_step(op.view, a, ...) end
+    if not records then op.record = false end
+  end
   if records then
-    op.ok, op.left, op.retry, op.reset = perform(op, kind)
+    op.ok, op.left, op.retry, op.reset, op.delay = perform(op, kind)
   end
   if role == QUOTA then quotas = true end
   pos, n = after, n + 1
@@ -163,7 +173,8 @@ end
 if anew then
   for i = 1, n do
     local r = ops[i].record
-    if r then r.a, r.b, r.c = r.a0, r.b0, r.c0 end
+    if r then r.a, r.b, r.c, r.touched = r.a0, r.b0, r.c0, false end
+    if ops[i].view then log_reset(ops[i].view) end
   end
   for i = 1, n do
     if written(ops[i]) then perform(ops[i], ops[i].kind) end
@@ -182,7 +193,7 @@ local function save(key, records)
   local changed, last, kept = false, 0, { '\1' }
   for i = 1, #records do
     local r = records[i]
-    if r.a ~= r.a0 or r.b ~= r.b0 or r.c ~= r.c0 then changed = true end
+    if r.touched then changed = true end
     if r.till + MAX_SKEW > now then
       kept[#kept + 1] = pack(RECORD, r.id, r.till, r.a, r.b, r.c)
       if r.till > last then last = r.till end
@@ -195,13 +206,16 @@ local function save(key, records)
     redis.call('SET', key, table.concat(kept), 'PX', ceil((last + MAX_SKEW - now) / 1000))
   end
 end
-for i = 1, #KEYS do
+for i = 1, nodes_n do
   if nodes[i] then save(KEYS[i], nodes[i]) end
+end
+for _, v in pairs(views) do
+  if v then log_save(v) end
 end
 
 local out = {}
 for i = 1, n do
   local op = ops[i]
-  out[i] = pack('<i8i8i8i8', op.ok, op.left, op.retry, op.reset)
+  out[i] = pack(OUTCOME, op.ok, op.left, op.retry, op.reset, op.delay)
 end
 return table.concat(out)

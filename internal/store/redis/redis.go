@@ -25,6 +25,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/rlsd/rlsd/internal/algo"
 	"github.com/rlsd/rlsd/internal/store"
 )
 
@@ -123,9 +124,23 @@ func (s *Store) Take(ctx context.Context, now time.Time, ops []store.Op) error {
 
 // Reset implements [store.Store].
 func (s *Store) Reset(ctx context.Context, keys []string) error {
-	names := make([]string, len(keys))
-	for i, key := range keys {
-		names[i] = name(key)
+	if len(keys) == 0 {
+		return nil
+	}
+	pipe := s.client.Pipeline()
+	values := make(map[string]*goredis.StringCmd, len(keys))
+	for _, key := range keys {
+		values[name(key)] = pipe.Get(ctx, name(key))
+	}
+	_, _ = pipe.Exec(ctx) // what cannot be read has no logs
+	var names []string
+	for node, value := range values {
+		names = append(names, node)
+		for _, id := range recordIDs(value.Val()) {
+			if algo.OfID(id) == algo.SlidingWindowLog {
+				names = append(names, logName(node, id))
+			}
+		}
 	}
 	if err := guard(func() error { return s.client.Unlink(ctx, names...).Err() }); err != nil {
 		return fmt.Errorf("%w: redis: %w", store.ErrUnavailable, err)

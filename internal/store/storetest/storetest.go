@@ -277,11 +277,13 @@ func chargeOutlivesDenial(t *testing.T, s store.Store) {
 
 func reset(t *testing.T, s store.Store) {
 	l := window(5)
-	take(t, s, now, must("a", l, 5), in(store.Must, 1, must("b", l, 5)))
+	log := &algo.Limit{Algorithm: algo.SlidingWindowLog, Quota: 5, Window: algotest.Hour}
+	take(t, s, now, must("a", l, 5), must("a", log, 5), in(store.Must, 1, must("b", l, 5)))
 	if err := s.Reset(context.Background(), []string{"a", "never used"}); err != nil {
 		t.Fatal(err)
 	}
 	expectLeft(t, s, "a", l, 5)
+	expectLeft(t, s, "a", log, 5)
 	expectLeft(t, s, "b", l, 0)
 }
 
@@ -289,6 +291,8 @@ func clockStepsBack(t *testing.T, s store.Store) {
 	l, other := tokens(10, 10), window(5)
 	take(t, s, now, must("stepped", l, 10))
 	back := int64(now - 10*algotest.Minute)
+	take(t, s, back, store.Op{Key: "stepped", Limit: l, Kind: store.Peek, Role: store.Must})
+	expectLeft(t, s, "stepped", l, 0) // a peek changes nothing, not even the time
 	ops := take(t, s, back, must("stepped", l, 1), in(store.Must, 1, must("other", other, 1)))
 	expectAllowed(t, ops, false, true)
 	wait := ops[0].Decision.RetryAfter
