@@ -151,6 +151,7 @@ func TestPR09SumsBeginAnew(t *testing.T) {
 	b.do(t, algotest.Epoch+2, store.Take, 10)
 	b.do(t, algotest.Epoch+3, store.Take, 82)
 	b.do(t, algotest.Epoch+4, store.Take, 7)
+	b.do(t, algotest.Epoch+4, store.Peek, 0)
 	b.do(t, algotest.Epoch+4, store.Give, 84)
 	b.do(t, algotest.Epoch+5, store.Take, 3)
 	b.do(t, algotest.Epoch+algotest.Hour, store.Take, 92)

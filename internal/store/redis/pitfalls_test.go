@@ -16,10 +16,8 @@ import (
 
 	"github.com/rlsd/rlsd/internal/algo"
 	"github.com/rlsd/rlsd/internal/algo/algotest"
-	"github.com/rlsd/rlsd/internal/redistest"
 	"github.com/rlsd/rlsd/internal/store"
 	"github.com/rlsd/rlsd/internal/store/memory"
-	"github.com/rlsd/rlsd/internal/store/redis"
 )
 
 // The tests of this file are faults that other rate limiters shipped, by their
@@ -41,25 +39,6 @@ func TestPG03OptionsHoldInRedis(t *testing.T) {
 	}
 }
 
-// TestPG06FastInstanceEarnsNothing lets an instance whose clock is a minute fast
-// ask for a bucket that others have emptied.
-func TestPG06FastInstanceEarnsNothing(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	l := &algo.Limit{Algorithm: algo.TokenBucket, Quota: 10, Window: 10 * algotest.Minute, Burst: 10}
-	for i, now := range []func() time.Time{time.Now, func() time.Time { return time.Now().Add(time.Minute) }} {
-		op := must("fast", l)
-		op.Cost = 10 - 9*int64(i)
-		ops := []store.Op{op}
-		if err := open(t, server, redis.Options{Now: now}).Take(context.Background(), now(), ops); err != nil {
-			t.Fatal(err)
-		}
-		if d := ops[0].Decision; d.Allowed != (i == 0) {
-			t.Errorf("instance %d: %+v", i, d)
-		}
-	}
-}
-
 // TestPG10ZeroDeniesInRedis lowers a limit to nothing under a bucket in debt.
 func TestPG10ZeroDeniesInRedis(t *testing.T) {
 	s, _ := newRedis(t)
@@ -70,6 +49,22 @@ func TestPG10ZeroDeniesInRedis(t *testing.T) {
 		b.l.Quota, b.l.Burst = 0, 0
 		b.do(t, algotest.Epoch, store.Peek, 0)
 		b.do(t, algotest.Epoch, store.Take, 1)
+	}
+}
+
+// TestPG22FractionsInRedis gives back all but a fraction, and lowers the quota
+// whose fractions GCRA counts in.
+func TestPG22FractionsInRedis(t *testing.T) {
+	s, _ := newRedis(t)
+	for _, a := range algo.All() {
+		b := newBoth(s, a, 7, algotest.Second)
+		b.do(t, algotest.Epoch, store.Take, 7)
+		b.do(t, algotest.Epoch+857_142, store.Give, 1)
+		b.do(t, algotest.Epoch+857_142, store.Peek, 0)
+		b.do(t, algotest.Epoch+10*algotest.Second, store.Take, 6)
+		b.l.Quota = 3
+		b.do(t, algotest.Epoch+10*algotest.Second, store.Take, 1)
+		b.do(t, algotest.Epoch+10*algotest.Second, store.Take, 1)
 	}
 }
 
