@@ -69,7 +69,7 @@ tidy-check:
 	go -C tools mod tidy -diff
 
 .PHONY: test
-test: test-unit test-differential e2e ## Run all tests; those whose Redis or Envoy is missing are skipped, or fail if CI=true
+test: test-unit test-differential test-mutants e2e ## Run all tests; those whose Redis or Envoy is missing are skipped, or fail if CI=true
 	@tools/install redis envoy grpcurl || echo "The tests that need what is missing were skipped."
 
 .PHONY: test-unit
@@ -80,13 +80,17 @@ test-unit: test-tools ## Run the unit and store tests with the race detector
 test-differential: test-tools ## Compare Go, Lua and exact arithmetic on many steps, without the race detector
 	@RLSD_STEPS=100000 tools/timed "differential tests" go test -count=1 -run Twins ./internal/store/redis
 
+.PHONY: test-mutants
+test-mutants: test-tools ## Plant every seventh of the faults that make mutants plants
+	@RLSD_MUTANTS=7 tools/timed "planted faults" go test -count=1 -timeout 30m -run TestMutants ./internal/algo/mutants
+
 .PHONY: twins
 twins: test-tools ## The same on ten million steps of each algorithm, which takes long
 	RLSD_STEPS=10000000 go test -count=1 -timeout 60m -run Twins ./internal/store/redis
 
 .PHONY: mutants
-mutants: test-tools ## Plant faults in the algorithms, one at a time, and want a test to notice each (a quarter of an hour)
-	RLSD_MUTANTS=1 go test -count=1 -timeout 30m -v -run TestMutants ./internal/algo/mutants
+mutants: test-tools ## Plant faults in the algorithms, one at a time, and want a test to notice each (half an hour)
+	RLSD_MUTANTS=1 go test -count=1 -timeout 90m -v -run TestMutants ./internal/algo/mutants
 
 .PHONY: e2e
 e2e: test-tools ## Run the end-to-end tests: a real Envoy, grpcurl, rlsd as a process

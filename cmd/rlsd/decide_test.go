@@ -246,3 +246,13 @@ func TestDecideSaysWhyNoAnswerCame(t *testing.T) {
 		}
 	}
 }
+
+// TestDecideHidesControlCharacters holds that no descriptor reaches the
+// terminal as more than text.
+func TestDecideHidesControlCharacters(t *testing.T) {
+	t.Parallel()
+	_, stdout, _ := decides(t, "user=\x1b[2J\u202eevil\nline")
+	if !strings.Contains(stdout, `"user=\x1b[2J\u202eevil\nline"`) || strings.ContainsAny(stdout, "\x1b\u202e") {
+		t.Errorf("printed %q", stdout)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/rlsd/rlsd/client"
 )
@@ -38,7 +39,23 @@ func newTable(w io.Writer) table {
 }
 
 // row writes the cells of a line. What goes wrong is said by flush.
-func (t table) row(cells ...string) { _, _ = fmt.Fprintln(t, strings.Join(cells, "\t")) }
+func (t table) row(cells ...string) {
+	for i, cell := range cells {
+		cells[i] = visible(cell)
+	}
+	_, _ = fmt.Fprintln(t, strings.Join(cells, "\t"))
+}
+
+// visible returns the text, quoted if it holds what would not be seen on a
+// terminal, or would change it.
+func visible(text string) string {
+	for _, r := range text {
+		if r == utf8.RuneError || !strconv.IsPrint(r) {
+			return strconv.Quote(text)
+		}
+	}
+	return text
+}
 
 func (t table) flush() error { return t.Flush() }
 
@@ -99,7 +116,8 @@ func (p *page) flush() error { return nil }
 
 func (p *page) print(_ time.Time, v *client.Verdict) error {
 	t := table{tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)}
-	t.row(sentence(v) + "\n")
+	t.row(sentence(v))
+	t.row()
 	t.row("DESCRIPTOR", "LIMIT", "QUOTA", "ALGORITHM", "REMAINING", "RETRY-AFTER", "RESET-AFTER", "DELAY", "DECIDED-BY")
 	for i, r := range v.Results {
 		text := p.descriptors[i].text

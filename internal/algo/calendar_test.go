@@ -43,6 +43,8 @@ func TestCalendarWindows(t *testing.T) {
 		{algo.Daily, "America/Sao_Paulo", "2018-11-04T02:30:00Z", "2018-11-03T03:00:00Z", "2018-11-04T03:00:00Z"},
 		{algo.Daily, "America/Havana", "2026-11-01T04:30:00Z", "2026-11-01T04:00:00Z", "2026-11-02T05:00:00Z"}, // two midnights
 		{algo.Daily, "America/Havana", "2026-11-01T05:30:00Z", "2026-11-01T04:00:00Z", "2026-11-02T05:00:00Z"},
+		{algo.Daily, "Asia/Amman", "2021-10-28T21:30:00Z", "2021-10-28T21:00:00Z", "2021-10-29T22:00:00Z"}, // two midnights, of which time.Date gives the second
+		{algo.Daily, "Asia/Amman", "2021-10-28T22:30:00Z", "2021-10-28T21:00:00Z", "2021-10-29T22:00:00Z"},
 		{algo.Daily, "America/St_Johns", "2010-11-07T02:35:00Z", "2010-11-07T02:30:00Z", "2010-11-08T03:30:00Z"}, // back from 0:01
 		{algo.Daily, "Pacific/Apia", "2011-12-30T09:00:00Z", "2011-12-29T10:00:00Z", "2011-12-30T10:00:00Z"},     // no 30th at all
 		{algo.Weekly, "UTC", "2026-11-30T00:00:00Z", "2026-11-30T00:00:00Z", "2026-12-07T00:00:00Z"},             // a Monday

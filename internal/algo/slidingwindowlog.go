@@ -28,16 +28,19 @@ const modulus = MaxCost + 1
 type Log struct {
 	base    int64   // the sum before the first entry
 	shift   int64   // what to add to the entries' times, since a clock stepped back
+	total   int64   // the sum of the last entry
 	entries []entry // by time
 }
 
-// An entry says that the sum of all that was taken until then was sum.
+// An entry says that the sum of all that was taken until then was sum. The last
+// one's sum does not count: it is kept in Log.total, so that a request that
+// takes from a bucket many times in its one microsecond copies no entries.
 type entry struct{ at, sum int64 }
 
 func stepSlidingWindowLog(d *Decision, s *State, l *Limit, now, cost, slack int64) {
 	log := s.Log.orEmpty()
 	if last := log.last(); last-now > MaxSkew { // the clock stepped back
-		log = &Log{log.base, log.shift - (last - now), log.entries}
+		log = &Log{log.base, log.shift - (last - now), log.total, log.entries}
 		s.Log = log
 	}
 	later := max(now, log.last())
@@ -106,15 +109,15 @@ func (g *Log) since(at int64) *Log {
 	if n == 0 {
 		return g
 	}
-	return &Log{g.entries[n-1].sum, g.shift, g.entries[n:]}
+	if n == len(g.entries) {
+		return new(Log)
+	}
+	return &Log{g.entries[n-1].sum, g.shift, g.total, g.entries[n:]}
 }
 
 // used is what the log holds.
 func (g *Log) used() int64 {
-	if len(g.entries) == 0 {
-		return 0
-	}
-	return difference(g.entries[len(g.entries)-1].sum, g.base)
+	return difference(g.total, g.base)
 }
 
 func (g *Log) remaining(capacity int64) int64 {
@@ -134,8 +137,7 @@ func (g *Log) reset(l *Limit, now int64) int64 {
 // until returns the time of the entry that must lapse for the log to hold at
 // most the given units and less than [MaxLog] entries.
 func (g *Log) until(most int64) int64 {
-	total := g.entries[len(g.entries)-1].sum
-	i := sort.Search(len(g.entries)-1, func(i int) bool { return difference(total, g.entries[i].sum) <= most })
+	i := sort.Search(len(g.entries)-1, func(i int) bool { return difference(g.total, g.entries[i].sum) <= most })
 	return g.entries[i].at + g.shift
 }
 
@@ -144,31 +146,26 @@ func (g *Log) until(most int64) int64 {
 func (g *Log) add(at, units int64) *Log {
 	n := len(g.entries)
 	if n == 0 {
-		return &Log{0, 0, []entry{{at, units}}}
+		return &Log{0, 0, units, []entry{{at: at}}}
 	}
-	last := g.entries[n-1]
-	sum := (last.sum + units) % modulus
+	sum := (g.total + units) % modulus
 	if g.last() == at {
-		return g.replace(n-1, sum)
+		return &Log{g.base, g.shift, sum, g.entries}
 	}
-	return &Log{g.base, g.shift, append(g.entries, entry{at - g.shift, sum})}
+	added := &Log{g.base, g.shift, sum, append(g.entries, entry{at: at - g.shift})}
+	added.entries[n-1].sum = g.total
+	return added
 }
 
 // give returns the log without its newest units.
 func (g *Log) give(units int64) *Log {
 	left := g.used() - units
 	if left == 0 {
-		return &Log{g.base, g.shift, g.entries[:0:0]}
+		return new(Log)
 	}
 	i := sort.Search(len(g.entries)-1, func(i int) bool { return difference(g.entries[i].sum, g.base) >= left })
-	return g.replace(i, (g.base+left)%modulus)
-}
-
-// replace returns the log up to its entry i, with another sum there.
-func (g *Log) replace(i int, sum int64) *Log {
-	entries := append(make([]entry, 0, i+8), g.entries[:i+1]...)
-	entries[i].sum = sum
-	return &Log{g.base, g.shift, entries}
+	// Without room at its end, so that what is added does not overwrite entries of g.
+	return &Log{g.base, g.shift, (g.base + left) % modulus, g.entries[: i+1 : i+1]}
 }
 
 // difference is a - b of sums.

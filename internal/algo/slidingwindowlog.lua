@@ -22,8 +22,12 @@ end
 local function log_entry(v, i)
   local e = i >= v.low and v.over[i] or v.read[i]
   if not e then
-    local at, sum = struct.unpack(ENTRY, redis.call('LINDEX', v.key, i - 1))
-    e = { at, sum }
+    local raw = redis.call('LINDEX', v.key, i - 1)
+    if #raw ~= 16 then
+      v.foreign = true
+      error('not an entry')
+    end
+    e = { struct.unpack(ENTRY, raw) }
     v.read[i] = e
   end
   return e[1], e[2]
@@ -135,10 +139,6 @@ end
 -- log_save writes a view back.
 local function log_save(v)
   if v.n == v.n0 and v.low > v.n0 then return end
-  if v.n < v.first then
-    redis.call('DEL', v.key)
-    return
-  end
   local keep = v.low - 1 < v.n and v.low - 1 or v.n
   if keep == 0 then
     redis.call('DEL', v.key)

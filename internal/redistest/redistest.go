@@ -4,10 +4,13 @@ package redistest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,8 +20,10 @@ import (
 
 // A Server is a redis-server process without persistence.
 type Server struct {
-	Port int
-	cmd  *exec.Cmd
+	Port   int
+	cmd    *exec.Cmd
+	under  []string // the command that runs redis-server, if another does
+	counts string   // where callgrind puts what it has counted
 }
 
 // Start starts a server. Without a redis-server on the PATH it skips the test,
@@ -37,6 +42,46 @@ func Start(tb testing.TB) *Server {
 	return s
 }
 
+// StartCounting starts a server, many times slower, whose instructions valgrind
+// counts.
+func StartCounting(tb testing.TB) *Server {
+	tb.Helper()
+	counts := filepath.Join(tb.TempDir(), "callgrind")
+	s := &Server{
+		Port:   FreePort(tb),
+		counts: counts,
+		under:  []string{"valgrind", "--tool=callgrind", "--callgrind-out-file=" + counts},
+	}
+	s.Restart(tb)
+	tb.Cleanup(s.Kill)
+	return s
+}
+
+// Instructions returns how many instructions a counting server has spent since
+// it was asked last.
+func (s *Server) Instructions(tb testing.TB) int64 {
+	tb.Helper()
+	if out, err := exec.Command("callgrind_control", "--dump", strconv.Itoa(s.cmd.Process.Pid)).CombinedOutput(); err != nil {
+		tb.Fatalf("callgrind_control: %v\n%s", err, out)
+	}
+	dumps, err := filepath.Glob(s.counts + ".*")
+	if err != nil || len(dumps) == 0 {
+		tb.Fatalf("no counts in %s: %v", s.counts, err)
+	}
+	last := slices.MaxFunc(dumps, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	text, err := os.ReadFile(last)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\ntotals: ")
+	total, _, _ := strings.Cut(rest, "\n")
+	n, err := strconv.ParseInt(total, 10, 64)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return n
+}
+
 // URL is where the server listens.
 func (s *Server) URL() string { return fmt.Sprintf("redis://%s/0", s.Addr()) }
 
@@ -46,8 +91,9 @@ func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.It
 // Restart starts the server again, empty, on the port it had.
 func (s *Server) Restart(tb testing.TB) {
 	tb.Helper()
-	s.cmd = exec.Command("redis-server", "--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1",
+	command := append(slices.Clip(s.under), "redis-server", "--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1",
 		"--save", "", "--appendonly", "no", "--dir", tb.TempDir(), "--loglevel", "warning")
+	s.cmd = exec.Command(command[0], command[1:]...)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {
 		tb.Fatal(err)

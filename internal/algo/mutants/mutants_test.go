@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -35,9 +36,10 @@ var (
 
 type stage []string
 
-// TestMutants plants every mutant of the table, two at a time. It takes minutes
-// and a redis-server, and runs only if RLSD_MUTANTS is set: to 1, or to all for
-// those too that are said to be equivalent, which must then survive.
+// TestMutants plants mutants of the table, two at a time. It takes minutes and a
+// redis-server, and runs only if RLSD_MUTANTS is set: to 1 for every mutant, to 7
+// for every seventh, or to all for those too that are said to be equivalent,
+// which must then survive.
 func TestMutants(t *testing.T) {
 	mode := os.Getenv("RLSD_MUTANTS")
 	if mode == "" {
@@ -51,13 +53,13 @@ func TestMutants(t *testing.T) {
 	}
 	l := newLab(t)
 	mutants := readTable(t)
+	if mode != "all" {
+		mutants = every(t, mode, mutants)
+	}
 	var killed, equivalent int
 	var survivors []string
 	l.each(mutants, func(m mutant) {
-		killer, err := "", error(nil)
-		if m.equivalent == "" || mode == "all" {
-			killer, err = l.kill(m)
-		}
+		killer, err := l.kill(m)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		switch {
@@ -117,6 +119,25 @@ func newLab(t *testing.T) *lab {
 		}
 	}
 	return l
+}
+
+// every returns every n-th of the mutants that are not equivalent.
+func every(t *testing.T, n string, mutants []mutant) []mutant {
+	step, err := strconv.Atoi(n)
+	if err != nil || step < 1 {
+		t.Fatalf("RLSD_MUTANTS=%s: want a number or all", n)
+	}
+	var out []mutant
+	for _, m := range mutants {
+		if m.equivalent != "" {
+			continue
+		}
+		if step--; step == 0 {
+			step, _ = strconv.Atoi(n)
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 func (l *lab) say(format string, args ...any) { fmt.Fprintf(l.t.Output(), format+"\n", args...) }

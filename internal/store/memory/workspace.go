@@ -23,6 +23,7 @@ type bucket struct {
 	before   algo.State
 	state    algo.State
 	reset    int64 // the ResetAfter of state
+	asked    int64 // what must takes were denied
 }
 
 var workspaces = sync.Pool{New: func() any { return new(workspace) }}
@@ -95,12 +96,21 @@ func (w *workspace) perform(now int64, ops []store.Op) {
 	}
 }
 
-// step performs op i as one of the given kind. Only of an op that is itself a
-// peek is nothing kept: a peek on behalf of another may re-date the state.
+// step performs op i as one of the given kind. What a must take was denied the
+// takes after it ask for too, so that they tell when there will be enough for
+// all. Only of an op that is itself a peek is nothing kept: a peek on behalf of
+// another may re-date the state.
 func (w *workspace) step(now int64, i int, op *store.Op, kind store.Kind) algo.Decision {
 	b := &w.buckets[w.of[i]]
 	state := b.state
-	d := perform(&state, op, kind, now)
+	cost := op.Cost
+	if kind == store.Take {
+		cost = min(cost+b.asked, algo.MaxCost)
+	}
+	d := perform(&state, op, kind, now, cost)
+	if kind == store.Take && op.Role == store.Must && !d.Allowed {
+		b.asked = cost
+	}
 	if op.Kind != store.Peek && state != b.state {
 		b.state, b.reset = state, d.ResetAfter
 	}

@@ -12,11 +12,12 @@
 -- the next write, whoever wrote it.
 local TAKE, PEEK, GIVE, CHARGE = 1, 2, 3, 4
 local MUST, QUOTA = 1, 2
-local MAX_CHARGE = 1000000000
+local MAX_CHARGE, MAX_COST = 1000000000, 9007199254740991
 local FOREIGN = 2
 local OP, RECORD, OUTCOME = '<HBBBHc8i8i8i8i8i8i8', '<c8i8i8i8i8', '<i8i8i8i8i8'
 local LOG = 2
 local ONE_OP = 73 -- bytes of ARGV[1] with one op
+local spread = unpack
 local unpack, pack, ceil = struct.unpack, struct.pack, math.ceil
 
 local input = ARGV[1]
@@ -75,7 +76,7 @@ local function load(key)
   local records = {}
   for at = 2, #v, 40 do
     local id, till, a, b, c = unpack(RECORD, v, at)
-    records[#records + 1] = { id = id, till = till, a = a, b = b, c = c, a0 = a, b0 = b, c0 = c }
+    records[#records + 1] = { id = id, till = till, a = a, b = b, c = c, a0 = a, b0 = b, c0 = c, asked = 0 }
   end
   return records
 end
@@ -84,17 +85,31 @@ local function find(records, id)
   for i = 1, #records do
     if records[i].id == id then return records[i] end
   end
-  local r = { id = id, till = 0, a = 0, b = 0, c = 0, a0 = 0, b0 = 0, c0 = 0 }
+  local r = { id = id, till = 0, a = 0, b = 0, c = 0, a0 = 0, b0 = 0, c0 = 0, asked = 0 }
   records[#records + 1] = r
   return r
 end
 
--- perform steps the op's record as the kind wants it. Only of an op that is
+-- log_twin steps a log. One that turns out to hold something else in its midst
+-- it leaves as it is.
+local function log_twin(view, a, _, _, ...)
+  if not view.foreign then
+    local out = { pcall(log_step, view, a, ...) }
+    if out[1] then return spread(out, 2) end
+    if not view.foreign then error(out[2]) end
+  end
+  return 0, 0, 0, 0, a, 0, 0, 0
+end
+
+-- perform steps the op's record as the kind wants it. What a must take was
+-- denied the takes after it ask for too, so that they tell when there will be
+-- enough for all. Only of an op that is
 -- itself a peek is nothing kept: a peek on behalf of another may re-date the
 -- state.
 local function perform(op, kind)
   local r, twin, cost = op.record, op.twin, op.cost
   if kind == PEEK then cost = 0 elseif kind == GIVE then cost = -cost end
+  if kind == TAKE then cost = cost + r.asked < MAX_COST and cost + r.asked or MAX_COST end
   local p1, p2, p3, p4, p5 = op.p1, op.p2, op.p3, op.p4, op.p5
   if kind == CHARGE then p5 = 0 end -- nobody waits for what has happened
   local ok, left, retry, reset, a, b, c, delay = twin(r.a, r.b, r.c, now, cost, 0, p1, p2, p3, p4, p5)
@@ -106,6 +121,7 @@ local function perform(op, kind)
     _, _, _, _, a, b, c = twin(a, b, c, now, cost, p4, p1, p2, p3, p4, p5)
     _, left, retry, reset, a, b, c = twin(a, b, c, now, 0, 0, p1, p2, p3, p4, p5)
   end
+  if kind == TAKE and op.role == MUST and ok == 0 then r.asked = cost end
   if op.kind ~= PEEK and (a ~= r.a or b ~= r.b or c ~= r.c or op.view and (ok == 1 or kind == CHARGE)) then
     r.a, r.b, r.c, r.till, r.touched = a, b, c, now + reset, true
   end
@@ -127,7 +143,7 @@ while pos <= #input do
   if records and algorithm == LOG then
     if views[p3] == nil then views[p3] = log_view(KEYS[p3]) or false end
     records, op.view = views[p3], views[p3]
-    op.twin = function(a, _, _, ...) return log_step(op.view, a, ...) end
+    op.twin = function(...) return log_twin(op.view, ...) end
     if not records then op.record = false end
   end
   if records then
@@ -137,6 +153,15 @@ while pos <= #input do
   pos, n = after, n + 1
   ops[n] = op
 end
+
+-- spoil gives up the ops on logs that turned out to be none.
+local function spoil()
+  for i = 1, n do
+    local op = ops[i]
+    if op.view and op.view.foreign then op.ok, op.left, op.retry, op.reset = FOREIGN, 0, 0, 0 end
+  end
+end
+spoil()
 
 local function over(op) return op.ok == 0 and op.kind ~= GIVE end
 
@@ -186,6 +211,7 @@ if anew then
       _, op.left, _, op.reset = perform(op, PEEK)
     end
   end
+  spoil()
 end
 
 -- save writes the records of a key back if one of them changed.
@@ -210,7 +236,7 @@ for i = 1, nodes_n do
   if nodes[i] then save(KEYS[i], nodes[i]) end
 end
 for _, v in pairs(views) do
-  if v then log_save(v) end
+  if v and not v.foreign then log_save(v) end
 end
 
 local out = {}

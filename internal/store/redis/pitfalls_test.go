@@ -337,6 +337,7 @@ func TestPR10ForeignValuesAreLeftAndHeal(t *testing.T) {
 	entry := strings.Repeat("x", 16)
 	for name, values := range map[string][]any{
 		"before": {"hello", entry}, "after": {entry, "hello"},
+		"amidst": {entry, "hello", "hello", "hello", entry},
 	} {
 		b.key = name
 		key := planted(t, s, c, b)
@@ -344,7 +345,7 @@ func TestPR10ForeignValuesAreLeftAndHeal(t *testing.T) {
 		if ops, err := take(s, must(name, &b.l), must(name, hourly)); err != nil || !errors.Is(ops[0].Err, store.ErrForeign) || ops[1].Err != nil {
 			t.Errorf("%s: %v %+v", name, err, ops)
 		}
-		if c.LLen(ctx, key).Val() != 2 {
+		if c.LLen(ctx, key).Val() != int64(len(values)) {
 			t.Errorf("%s: the foreign value is another", name)
 		}
 		c.Del(ctx, key)

@@ -59,8 +59,16 @@ type model map[string]algo.State
 func (m model) take(now int64, ops []store.Op) []algo.Decision {
 	out := make([]algo.Decision, len(ops))
 	tried := maps.Clone(m)
-	for i := range ops {
-		out[i] = tried.do(now, &ops[i], ops[i].Kind)
+	asked := map[string]int64{} // what must takes were denied, by bucket
+	for i, op := range ops {
+		bucket := bucketOf(&op)
+		if op.Kind == store.Take {
+			op.Cost += asked[bucket]
+		}
+		out[i] = tried.do(now, &op, op.Kind)
+		if op.Kind == store.Take && op.Role == store.Must && !out[i].Allowed {
+			asked[bucket] = op.Cost
+		}
 	}
 	over := func(i int) bool { return !out[i].Allowed && ops[i].Kind != store.Give }
 	overdrawn := map[int]bool{}
@@ -109,7 +117,7 @@ func (m model) take(now int64, ops []store.Op) []algo.Decision {
 }
 
 func (m model) do(now int64, op *store.Op, kind store.Kind) algo.Decision {
-	bucket := fmt.Sprint(op.Key, op.Limit.ID())
+	bucket := bucketOf(op)
 	s := m[bucket]
 	var d algo.Decision
 	switch kind {
@@ -127,3 +135,5 @@ func (m model) do(now int64, op *store.Op, kind store.Kind) algo.Decision {
 	}
 	return d
 }
+
+func bucketOf(op *store.Op) string { return fmt.Sprint(op.Key, op.Limit.ID()) }

@@ -32,6 +32,7 @@ func Run(t *testing.T, factory Factory, rounds int) {
 		{"several nodes are all or nothing", requestIsAllOrNothing},
 		{"requests that cross each other neither deadlock nor overspend", crossing},
 		{"the same key twice is taken twice", sameKeyTwice},
+		{"retry-after holds for all parts of a bucket", partsRetry},
 		{"shadow ops never deny", shadow},
 		{"quota descriptors deny when all are over", quota},
 		{"a charge and a give-back outlive a denial", chargeOutlivesDenial},
@@ -216,6 +217,40 @@ func sameKeyTwice(t *testing.T, s store.Store) {
 	ops = take(t, s, now, must("twice", l, 2), in(store.Must, 1, must("twice", l, 2)))
 	expectAllowed(t, ops, true, false)
 	expectLeft(t, s, "twice", l, 2)
+}
+
+// partsRetry holds that the longest retry-after of a request that takes a
+// bucket in parts is when all of them fit, and that no part makes it shorter.
+func partsRetry(t *testing.T, s store.Store) {
+	for _, a := range algo.All() {
+		l := &algo.Limit{Algorithm: a, Quota: 10, Window: 10 * algotest.Second}
+		if a.IsBucket() {
+			l.Burst = 10
+		}
+		for i, costs := range [][]int64{{1, 1}, {3, 1}, {1, 3}, {2, 1, 4}, {10}, {5, 5}} {
+			key := fmt.Sprint("parts/", a, i)
+			take(t, s, now, must(key, l, 8))
+			take(t, s, now+algotest.Second/10, must(key, l, 2))
+			ask := func(at int64) (allowed bool, retry int64) {
+				var ops []store.Op
+				for j, cost := range costs {
+					ops = append(ops, in(store.Must, j, must(key, l, cost)))
+				}
+				for _, op := range take(t, s, at, ops...) {
+					retry = max(retry, op.Decision.RetryAfter)
+				}
+				return retry == 0, retry
+			}
+			at := int64(now) + algotest.Second/5
+			_, retry := ask(at)
+			if early, _ := ask(at + retry - 1); early {
+				t.Errorf("%v, parts of %d: admitted before %d µs", a, costs, retry)
+			}
+			if in, _ := ask(at + retry); !in {
+				t.Errorf("%v, parts of %d: denied after %d µs", a, costs, retry)
+			}
+		}
+	}
 }
 
 func shadow(t *testing.T, s store.Store) {
