@@ -8,7 +8,7 @@ import (
 //go:embed prelude.lua
 var preludeLua string
 
-// Script returns the Lua source of all twins: it leaves a local table twins,
+// Script returns the Lua source of all twins but the log's: it leaves a local table twins,
 // from an algorithm's number to
 //
 //	function(state1, state2, state3, now, cost, slack, param1, …, param5)
@@ -21,7 +21,13 @@ func Script() string {
 	b.WriteString(preludeLua)
 	b.WriteString(bucketLua)
 	for _, a := range All() {
-		b.WriteString(algorithms[a].script)
+		if a != SlidingWindowLog {
+			b.WriteString(algorithms[a].script)
+		}
 	}
 	return b.String()
 }
+
+// LogScript returns the Lua source of the log's twin, which goes after [Script].
+// It leaves local functions that show a list as a log, step it and save it.
+func LogScript() string { return algorithms[SlidingWindowLog].script }

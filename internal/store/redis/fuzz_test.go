@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -157,27 +156,17 @@ func TestPR09SumsBeginAnew(t *testing.T) {
 	b.do(t, algotest.Epoch+algotest.Hour, store.Take, 92)
 }
 
-// script is what Redis runs.
-func script(tb testing.TB) string {
-	tb.Helper()
-	driver, err := os.ReadFile("driver.lua")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return algo.Script() + string(driver)
-}
-
 // TestPR12ScriptIsPortable holds that the script calls what every Redis and
 // Valkey has and lets a script call, and nothing else.
 func TestPR12ScriptIsPortable(t *testing.T) {
 	t.Parallel()
-	for _, call := range regexp.MustCompile(`redis\.\w+[^)]`).FindAllString(script(t), -1) {
+	for _, call := range regexp.MustCompile(`redis\.\w+[^)]`).FindAllString(redis.Script(), -1) {
 		if call != "redis.call(" && call != "redis.pcall(" {
 			t.Errorf("%s", call)
 		}
 	}
 	portable := []string{"GET", "SET", "DEL", "LLEN", "LINDEX", "RPUSH", "LTRIM", "PEXPIRE"}
-	for _, call := range regexp.MustCompile(`call\('(\w+)'`).FindAllStringSubmatch(script(t), -1) {
+	for _, call := range regexp.MustCompile(`call\('(\w+)'`).FindAllStringSubmatch(redis.Script(), -1) {
 		if !slices.Contains(portable, call[1]) {
 			t.Errorf("the script calls %s", call[1])
 		}
@@ -199,7 +188,7 @@ func FuzzDriver(f *testing.F) {
 	server := redistest.Start(f)
 	c := client(f, server)
 	s := open(f, server, redis.Options{Timeout: 3 * time.Second})
-	sum := c.ScriptLoad(context.Background(), script(f)).Val()
+	sum := c.ScriptLoad(context.Background(), redis.Script()).Val()
 	if _, err := take(s, must("node", hourly)); err != nil {
 		f.Fatal(err)
 	}

@@ -16,13 +16,19 @@ import (
 	"github.com/rlsd/rlsd/internal/store"
 )
 
-//go:embed driver.lua
-var driver string
-
 var (
-	source = algo.Script() + driver
+	//go:embed driver.lua
+	driver string
+	//go:embed longway.lua
+	longWay string
+
+	source = script()
 	digest = goredis.NewScript(source).Hash()
 )
+
+// script puts last what the usual request has no need of: Lua pays for every
+// function that it gets to, called or not.
+func script() string { return algo.Script() + driver + algo.LogScript() + longWay }
 
 const (
 	lanes    = 2    // pipelines under way at once, each on its connection

@@ -1,0 +1,4 @@
+package redis
+
+// Script is what Redis runs.
+func Script() string { return source }
