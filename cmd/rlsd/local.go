@@ -75,7 +75,8 @@ func carry(from, to any) error {
 // unobserved decisions are not counted.
 type unobserved struct{}
 
-func (unobserved) Decided(*policy.Limit, limiter.Outcome) {}
-func (unobserved) Failing(error)                          {}
-func (unobserved) UnknownDomain()                         {}
-func (unobserved) Unmatched()                             {}
+func (unobserved) Decided(*policy.Limit, limiter.Outcome)              {}
+func (unobserved) DecidedValue(*policy.Limit, string, limiter.Outcome) {}
+func (unobserved) Failing(error)                                       {}
+func (unobserved) UnknownDomain()                                      {}
+func (unobserved) Unmatched()                                          {}

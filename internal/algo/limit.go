@@ -91,6 +91,20 @@ func (l *Limit) validateBurst() error {
 	return nil
 }
 
+// MostOverdraft returns the largest overdraft that the limit can have: what one
+// charge may owe, and no more than comes back within [MaxFill].
+func (l *Limit) MostOverdraft() int64 {
+	if !l.Algorithm.IsBucket() {
+		return MaxCharge
+	}
+	hi, lo := bits.Mul64(MaxFill, uint64(l.Quota))
+	if hi >= uint64(l.Window) {
+		return MaxCharge
+	}
+	units, _ := bits.Div64(hi, lo, uint64(l.Window))
+	return min(MaxCharge, max(0, int64(min(units, MaxQuota))-l.Burst))
+}
+
 // fills reports whether units come back within MaxFill.
 func fills(units, window, quota int64) bool {
 	if units == 0 {

@@ -56,11 +56,12 @@ func (l *Limiter) Decide(ctx context.Context, now time.Time, req *Request, v *Ve
 			return err
 		}
 	}
+	w.replace(v.Statuses)
 	by, err := l.take(ctx, now, w)
 	if err != nil {
 		return err
 	}
-	l.conclude(w, now, by, v)
+	l.conclude(w, req, now, by, v)
 	return nil
 }
 
@@ -91,7 +92,6 @@ func (w *work) add(op store.Op, limit, known *policy.Limit) {
 		op.Limit = &w.meters[len(w.meters)-1]
 		op.Limit.MaxDelay = 0
 	}
-	op.Role = store.Must
 	if limit.Shadow {
 		op.Role = store.Shadow
 	}
@@ -107,7 +107,10 @@ func (l *Limiter) match(w *work, p *policy.Policy, i int, d *Descriptor, s *Stat
 	if s.Rule == nil {
 		l.observer.Unmatched()
 	}
-	op := store.Op{Kind: kind(d), Descriptor: i, Cost: d.Cost}
+	op := store.Op{Descriptor: i, Cost: d.Cost, Role: store.Must}
+	if s.Rule != nil && s.Rule.QuotaMode {
+		op.Role = store.Quota
+	}
 	if d.Override != nil {
 		limit, known, err := d.Override.limit(domain, s.Rule)
 		if err != nil {
@@ -115,29 +118,61 @@ func (l *Limiter) match(w *work, p *policy.Policy, i int, d *Descriptor, s *Stat
 		}
 		// A key of its own for each window that callers come up with, so that
 		// no number of them makes one key grow.
-		op.Key = policy.Key(domain, d.Entries) + "/~override:" + strconv.FormatUint(limit.ID(), 36)
+		op.Key = key(domain, s.Rule, d) + "/~override:" + strconv.FormatUint(limit.ID(), 36)
+		op.Kind = kind(d, limit)
 		w.add(op, limit, known)
 		return nil
 	}
 	if s.Rule == nil || len(s.Rule.Limits) == 0 {
 		return nil
 	}
-	op.Key = policy.Key(domain, d.Entries)
+	op.Key = s.Rule.Key(domain, d.Entries)
 	for _, limit := range s.Rule.Limits {
+		op.Kind = kind(d, limit)
 		w.add(op, limit, limit)
 	}
 	return nil
 }
 
-func kind(d *Descriptor) store.Kind {
+func key(domain string, rule *policy.Rule, d *Descriptor) string {
+	if rule == nil {
+		return policy.Key(domain, d.Entries)
+	}
+	return rule.Key(domain, d.Entries)
+}
+
+func kind(d *Descriptor, l *policy.Limit) store.Kind {
 	switch {
 	case d.Cost == 0:
 		return store.Peek
 	case d.Give:
 		return store.Give
+	case l.Charge == policy.ChargeAlways, l.Charge == policy.ChargePostPaid && d.PostPaid:
+		return store.Charge
 	default:
 		return store.Take
 	}
+}
+
+// replace drops the ops on limits that a rule of the request replaces.
+func (w *work) replace(statuses []Status) {
+	if !slices.ContainsFunc(statuses, func(s Status) bool { return s.Rule != nil && len(s.Rule.Replaces) > 0 }) {
+		return
+	}
+	replaced := func(l *policy.Limit) bool {
+		return slices.ContainsFunc(statuses, func(s Status) bool {
+			return s.Rule != nil && s.Rule.Domain == l.Domain && slices.Contains(s.Rule.Replaces, l.Name)
+		})
+	}
+	kept := 0
+	for i := range w.ops {
+		if !replaced(w.limits[i]) {
+			w.ops[kept], w.limits[kept], w.known[kept] = w.ops[i], w.limits[i], w.known[i]
+			kept++
+		}
+	}
+	clear(w.ops[kept:])
+	w.ops, w.limits, w.known = w.ops[:kept], w.limits[:kept], w.known[:kept]
 }
 
 // take asks the store, unless all that is asked for are limits of nothing, and
@@ -192,18 +227,18 @@ func never(op *store.Op, now time.Time, cost int64) bool {
 }
 
 // conclude turns the ops into the verdict. Those that failed say nothing.
-func (l *Limiter) conclude(w *work, now time.Time, by string, v *Verdict) {
+func (l *Limiter) conclude(w *work, req *Request, now time.Time, by string, v *Verdict) {
 	v.Allowed = !store.Denied(w.ops)
 	for i := 0; i < len(w.ops); {
 		from, descriptor := len(v.results), w.ops[i].Descriptor
 		for ; i < len(w.ops) && w.ops[i].Descriptor == descriptor; i++ {
-			l.report(w, i, now, by, v)
+			l.report(w, req, i, now, by, v)
 		}
 		v.Statuses[descriptor].Results = slices.Clip(v.results[from:])
 	}
 }
 
-func (l *Limiter) report(w *work, i int, now time.Time, by string, v *Verdict) {
+func (l *Limiter) report(w *work, req *Request, i int, now time.Time, by string, v *Verdict) {
 	op := &w.ops[i]
 	if op.Err != nil {
 		l.observer.Decided(w.known[i], Failed)
@@ -216,12 +251,19 @@ func (l *Limiter) report(w *work, i int, now time.Time, by string, v *Verdict) {
 	if !w.canWait {
 		op.Decision.Delay = 0
 	}
-	v.results = append(v.results, Result{w.limits[i], op.Decision, by})
-	if over && op.Role == store.Must {
-		v.Statuses[op.Descriptor].Allowed = false
+	v.results = append(v.results, Result{w.limits[i], op.Decision, by, op.Role == store.Quota})
+	status := &v.Statuses[op.Descriptor]
+	if over && op.Role != store.Shadow {
+		status.Allowed = false
 	}
-	if op.Kind != store.Give {
-		l.observer.Decided(w.known[i], outcome(op, over))
+	if op.Kind == store.Give {
+		return
+	}
+	l.observer.Decided(w.known[i], outcome(op, over))
+	if status.Rule != nil {
+		if value := status.Rule.MetricValue(req.Descriptors[op.Descriptor].Entries); value != "" {
+			l.observer.DecidedValue(w.known[i], value, outcome(op, over))
+		}
 	}
 }
 

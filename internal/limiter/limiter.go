@@ -24,6 +24,7 @@ type Descriptor struct {
 	Entries  policy.Descriptor
 	Cost     int64     // 0 to algo.MaxCost; 0 is a peek
 	Give     bool      // the cost is given back
+	PostPaid bool      // the cost may be of what has happened already; see policy.ChargePostPaid
 	Override *Override // stands in for the limits of the rule, or nil
 }
 
@@ -64,6 +65,7 @@ type Result struct {
 	Limit     *policy.Limit
 	Decision  algo.Decision
 	DecidedBy string // the name that New was given for the store, or None
+	QuotaMode bool   // denies only if all limits of quota mode do
 }
 
 // None is what decides where no store is asked.
@@ -87,6 +89,9 @@ const (
 type Observer interface {
 	// Decided reports the outcome of one limit for one request.
 	Decided(l *policy.Limit, o Outcome)
+	// DecidedValue reports the same, after Decided, of a limit whose metrics tell
+	// values apart, as policy.Rule.MetricValue has them.
+	DecidedValue(l *policy.Limit, value string, o Outcome)
 	// Failing reports why a request could not be decided. It may be called as
 	// often as there are requests.
 	Failing(err error)

@@ -2,6 +2,8 @@ package policy
 
 import (
 	"fmt"
+	"net/netip"
+	"regexp"
 	"slices"
 )
 
@@ -19,11 +21,29 @@ type Document struct {
 type Node struct {
 	Entry
 
+	Network netip.Prefix   // instead of a value, if valid: all of its addresses; see ParseCIDR
+	Regexp  *regexp.Regexp // instead of a value, unless nil: what it covers; see ParseRegexp
+
 	Limits    []Limit // valid; Domain and Named are filled in, and Name where it is empty
 	Unlimited bool    // excludes Limits
-	Children  []Node
-	Source    Source
-	Path      string // where in the document, for faults
+	QuotaMode bool
+	Replaces  []Reference    // limits of the domain that do not count beside this rule
+	Metadata  map[string]any // as that of a Rule
+
+	Share          bool // all values that the node covers share their buckets
+	ValueToMetric  bool // this entry's value goes into metrics
+	DetailedMetric bool // all entries' values do
+
+	Children []Node
+	Source   Source
+	Path     string // where in the document, for faults
+}
+
+// A Reference is a name of a limit and where it was mentioned.
+type Reference struct {
+	Name   string
+	Source Source
+	Path   string
 }
 
 // Build merges documents into a snapshot. Nodes with the same entry on the same
@@ -48,6 +68,7 @@ func Build(docs []Document) (*Snapshot, error) {
 
 	var faults Faults
 	for _, b := range domains {
+		b.resolve()
 		faults = append(faults, b.faults...)
 	}
 	if err := faults.Err(); err != nil {
@@ -62,20 +83,25 @@ type builder struct {
 	root   draft
 	rules  []*Rule
 	names  map[string]Source
+	refers []Reference
 	faults Faults
 }
 
 // A draft is a node of a tree that is still being merged.
 type draft struct {
 	rule     *Rule
-	children map[Entry]*draft
+	share    bool
+	metric   bool // of this entry's value
+	metrics  bool // of all entries' values
+	regexp   *regexp.Regexp
+	children map[edge]*draft
 }
 
-func (d *draft) child(e Entry) *draft {
+func (d *draft) child(e edge) *draft {
 	child := d.children[e]
 	if child == nil {
 		if d.children == nil {
-			d.children = map[Entry]*draft{}
+			d.children = map[edge]*draft{}
 		}
 		child = &draft{}
 		d.children[e] = child
@@ -85,11 +111,14 @@ func (d *draft) child(e Entry) *draft {
 
 // merge adds one list of nodes to what is known under their parent.
 func (b *builder) merge(parent *draft, path string, nodes []Node) {
-	seen := make(map[Entry]Source, len(nodes))
+	seen := make(map[edge]Source, len(nodes))
 	for i := range nodes {
 		n := &nodes[i]
-		child, path := parent.child(n.Entry), appendStep(path, n.Entry)
-		first, again := seen[n.Entry]
+		e := n.edge()
+		child, path := parent.child(e), appendStep(path, e)
+		child.share, child.regexp = child.share || n.Share, n.Regexp
+		child.metric, child.metrics = child.metric || n.ValueToMetric, child.metrics || n.DetailedMetric
+		first, again := seen[e]
 		switch {
 		case again:
 			b.fault(n, n.Source, "duplicate of the descriptor at %s, with the same key and value: merge the two", first)
@@ -101,7 +130,7 @@ func (b *builder) merge(parent *draft, path string, nodes []Node) {
 			child.rule = b.rule(n, path)
 		}
 		if !again {
-			seen[n.Entry] = n.Source
+			seen[e] = n.Source
 		}
 		b.merge(child, path, n.Children)
 	}
@@ -114,7 +143,11 @@ func (n *Node) decides() bool {
 }
 
 func (b *builder) rule(n *Node, path string) *Rule {
-	r := &Rule{Path: path, Unlimited: n.Unlimited, Source: n.Source}
+	r := &Rule{Domain: b.domain, Path: path, Unlimited: n.Unlimited, QuotaMode: n.QuotaMode, Metadata: n.Metadata, Source: n.Source}
+	b.refers = append(b.refers, n.Replaces...)
+	for _, other := range n.Replaces {
+		r.Replaces = append(r.Replaces, other.Name)
+	}
 	ids := make(map[uint64]Source, len(n.Limits))
 	for i, l := range n.Limits {
 		l.Domain = b.domain
@@ -133,6 +166,16 @@ func (b *builder) rule(n *Node, path string) *Rule {
 	}
 	b.rules = append(b.rules, r)
 	return r
+}
+
+// resolve looks for the limits that others mention.
+func (b *builder) resolve() {
+	for _, r := range b.refers {
+		if _, known := b.names[r.Name]; !known {
+			b.faults = append(b.faults, Fault{Source: r.Source, Path: r.Path, Message: fmt.Sprintf(
+				"no limit of this domain is called %.128q", r.Name)})
+		}
+	}
 }
 
 func (b *builder) fault(n *Node, at Source, format string, args ...any) {

@@ -24,15 +24,34 @@ const (
 // that the key itself is made of, are escaped as in a URL. A domain, key or value of
 // more than 64 bytes is replaced by ~ and 128 bits of its SHA-256, and a
 // key of more than 256 bytes is its domain, /~ and such a hash of the whole.
-func Key(domain string, d Descriptor) string {
+func Key(domain string, d Descriptor) string { return key(domain, d, nil) }
+
+// Key returns the name of the bucket that a descriptor takes from which the rule
+// is for: [Key], but that an entry of share_threshold has the rule's pattern in
+// place of its value, as in shop/path~/api/*, and an address is written in the
+// one usual way.
+func (r *Rule) Key(domain string, d Descriptor) string { return key(domain, d, r.entries) }
+
+func key(domain string, d Descriptor, uses []use) string {
 	var array [maxKey]byte
 	buf := appendPart(array[:0], domain)
 	start := len(buf)
 	for i := range d {
 		buf = append(buf, '/')
 		buf = appendPart(buf, d[i].Key)
-		buf = append(buf, '=')
-		buf = appendPart(buf, d[i].Value)
+		var u use
+		if uses != nil {
+			u = uses[i]
+		}
+		switch {
+		case u.shared != "":
+			buf = appendPart(append(buf, '~'), u.shared)
+		case u.address:
+			addr, _ := address(d[i].Value)
+			buf = appendPart(append(buf, '='), addr.String())
+		default:
+			buf = appendPart(append(buf, '='), d[i].Value)
+		}
 	}
 	if len(buf) > maxKey {
 		sum := sha256.Sum256(buf)

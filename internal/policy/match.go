@@ -1,8 +1,8 @@
 package policy
 
 import (
-	"slices"
-	"strings"
+	"net/netip"
+	"regexp"
 )
 
 // A Policy is all rules of one domain, compiled. It is immutable and safe for
@@ -21,13 +21,35 @@ type node struct {
 // A branch is what follows on a node and an entry's key, by the entry's value.
 type branch struct {
 	exact    map[string]*node
-	patterns []patternNode // the most specific first
-	any      *node         // whatever the value, or nil
+	networks networks
+	patterns index[*patternNode] // the most specific first
+	regexps  index[*regexpNode]  // the longest first
+	any      *node               // whatever the value, or nil
 }
 
 type patternNode struct {
 	pattern
 	node *node
+}
+
+func (p *patternNode) literalPrefix() string { return p.prefix }
+func (p *patternNode) leadsTo() *node        { return p.node }
+
+type regexpNode struct {
+	expression *regexp.Regexp
+	text       string
+	prefix     string // of all that it covers
+	node       *node
+}
+
+func (r *regexpNode) literalPrefix() string    { return r.prefix }
+func (r *regexpNode) covers(value string) bool { return r.expression.MatchString(value) }
+func (r *regexpNode) leadsTo() *node           { return r.node }
+
+// networks finds the smallest one with an address.
+type networks struct {
+	lengths []int // that there are, the longest first
+	nodes   map[netip.Prefix]*node
 }
 
 // Domain returns the name of the policy's domain.
@@ -36,13 +58,16 @@ func (p *Policy) Domain() string { return p.domain }
 // Match returns the rule for a descriptor, or nil if no rule applies.
 //
 // Entry by entry it goes down the tree to the node with that key and exactly
-// that value; else to the most specific pattern that covers the value; else to
-// the node for any value of the key. It never goes back to try another. The
-// node of the last entry decides: what stands above or below it says nothing of
-// this descriptor.
+// that value; else to the smallest network with that address; else to the most
+// specific pattern that covers the value; else to the first regular expression
+// that does, the longest first and then by their texts; else to the node for any
+// value of the key. It never goes back to try another. The node of the last
+// entry decides: what stands above or below it says nothing of this descriptor.
 //
-// Match does not allocate. Its time grows with the number of entries and, where
-// no exact value is found, with the number of patterns of that key.
+// Match does not allocate but for what is no address where networks are. Its
+// time grows with the number of entries and, where no exact value is found, with
+// the number of those patterns and expressions of that key that begin as the
+// value does, or with anything.
 func (p *Policy) Match(d Descriptor) *Rule {
 	n := p.root
 	for i := range d {
@@ -61,45 +86,34 @@ func (b *branch) find(value string) *node {
 	if n := b.exact[value]; n != nil {
 		return n
 	}
-	for i := range b.patterns {
-		if p := &b.patterns[i]; p.match(value) {
-			return p.node
-		}
+	if n := b.networks.find(value); n != nil {
+		return n
+	}
+	if n := b.patterns.find(value); n != nil {
+		return n
+	}
+	if n := b.regexps.find(value); n != nil {
+		return n
 	}
 	return b.any
 }
 
-// compile turns a merged tree into one for matching.
-func compile(d *draft) *node {
-	n := &node{rule: d.rule}
-	if len(d.children) == 0 {
-		return n
+func (n *networks) find(value string) *node {
+	if len(n.lengths) == 0 {
+		return nil
 	}
-	n.branches = map[string]*branch{}
-	for entry, child := range d.children {
-		b := n.branches[entry.Key]
-		if b == nil {
-			b = &branch{}
-			n.branches[entry.Key] = b
+	addr, ok := address(value)
+	if !ok {
+		return nil
+	}
+	for _, length := range n.lengths {
+		if length > addr.BitLen() {
+			continue
 		}
-		b.add(entry.Value, compile(child))
-	}
-	for _, b := range n.branches {
-		slices.SortFunc(b.patterns, func(p, q patternNode) int { return compareSpecific(&p.pattern, &q.pattern) })
-	}
-	return n
-}
-
-func (b *branch) add(value string, n *node) {
-	switch {
-	case value == "":
-		b.any = n
-	case strings.Contains(value, wildcard):
-		b.patterns = append(b.patterns, patternNode{newPattern(value), n})
-	default:
-		if b.exact == nil {
-			b.exact = map[string]*node{}
+		network, _ := addr.Prefix(length) // the length is one of the address
+		if found := n.nodes[network]; found != nil {
+			return found
 		}
-		b.exact[value] = n
 	}
+	return nil
 }

@@ -174,9 +174,7 @@ func readMatchCases(t *testing.T) []matchCase {
 		if asked, ok := strings.CutPrefix(text, "?"); ok {
 			descriptor, want, _ := strings.Cut(asked, "->")
 			q := question{line: line, want: strings.TrimSpace(want)}
-			for field := range strings.FieldsSeq(descriptor) {
-				q.descriptor = append(q.descriptor, parseEntry(t, field))
-			}
+			q.descriptor = parseDescriptor(t, descriptor)
 			c.questions = append(c.questions, q)
 			continue
 		}
@@ -189,7 +187,7 @@ func readMatchCases(t *testing.T) []matchCase {
 func addNode(t *testing.T, c *matchCase, path []*policy.Node, text string) []*policy.Node {
 	t.Helper()
 	words := strings.Fields(text)
-	node := policy.Node{Entry: parseEntry(t, words[0])}
+	node := parseNode(t, words[0])
 	if len(words) > 1 {
 		if node.Unlimited = words[1] == "unlimited"; !node.Unlimited {
 			node.Limits = limited("", "", words[1]).Limits
@@ -204,7 +202,36 @@ func addNode(t *testing.T, c *matchCase, path []*policy.Node, text string) []*po
 	return append(path[:level], &(*siblings)[len(*siblings)-1])
 }
 
-func parseEntry(t *testing.T, text string) policy.Entry {
+// parseNode reads the entry of a node: key, key=value, key~cidr:network or
+// key~regex:expression.
+func parseNode(t testing.TB, text string) policy.Node {
+	t.Helper()
+	key, matcher, ok := strings.Cut(text, "~")
+	if !ok {
+		return policy.Node{Entry: parseEntry(t, text)}
+	}
+	node := policy.Node{Entry: policy.Entry{Key: key}}
+	var err error
+	if network, ok := strings.CutPrefix(matcher, "cidr:"); ok {
+		node.Network, err = policy.ParseCIDR(network)
+	} else {
+		node.Regexp, err = policy.ParseRegexp(strings.TrimPrefix(matcher, "regex:"))
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return node
+}
+
+func parseDescriptor(t testing.TB, text string) (d policy.Descriptor) {
+	t.Helper()
+	for field := range strings.FieldsSeq(text) {
+		d = append(d, parseEntry(t, field))
+	}
+	return d
+}
+
+func parseEntry(t testing.TB, text string) policy.Entry {
 	t.Helper()
 	key, value, _ := strings.Cut(text, "=")
 	value, err := strconv.Unquote(`"` + value + `"`)

@@ -27,18 +27,23 @@ func CheckName(name string) error {
 	return nil
 }
 
-// appendStep appends one step of a rule's path: key=value, or the key alone for
-// any value. The path is printable ASCII and distinct for distinct nodes.
-func appendStep(path string, e Entry) string {
+// appendStep appends one step of a rule's path: key=value, the key alone for any
+// value, or such as key~cidr:10.0.0.0%2F8. The path is printable ASCII and
+// distinct for distinct nodes.
+func appendStep(path string, e edge) string {
 	buf := make([]byte, 0, 128)
 	buf = append(buf, path...)
 	if path != "" {
 		buf = append(buf, '/')
 	}
-	buf = appendEscaped(buf, e.Key)
-	if e.Value != "" {
+	buf = appendEscaped(buf, e.key)
+	switch {
+	case e.by != byValue:
+		buf = append(append(buf, '~'), matchers[e.by]...)
+		buf = appendEscaped(buf, e.text)
+	case e.text != "":
 		buf = append(buf, '=')
-		buf = appendEscaped(buf, e.Value)
+		buf = appendEscaped(buf, e.text)
 	}
 	return string(buf)
 }

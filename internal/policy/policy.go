@@ -55,14 +55,23 @@ type Limit struct {
 	Shadow      bool   // reported, never enforced
 	Hidden      bool   // left out of what clients see
 	FailureMode FailureMode
+	Charge      ChargeMode
+	MaxOverride int64 // the most units per Window that a caller may ask for instead; 0 for any
 	Source      Source
 }
 
 // A Rule is a node of a domain's tree that says something about descriptors: it
 // has limits, or it is unlimited, or, with neither, exempt. It is immutable.
 type Rule struct {
+	Domain    string
 	Path      string // such as plan=premium/user
 	Limits    []*Limit
 	Unlimited bool
+	QuotaMode bool // denies only together with all other rules of quota mode that a request meets
+	Replaces  []string
+	Metadata  map[string]any // of null, bool, float64, string, []any and map[string]any
 	Source    Source
+
+	entries []use  // of each entry; nil if all are as they usually are
+	metric  []bool // whether an entry's value goes into metrics; nil if none does
 }

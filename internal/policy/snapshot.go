@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 )
@@ -34,7 +35,7 @@ func (s *Snapshot) Hash() string { return s.hash }
 func newSnapshot(domains map[string]*builder) *Snapshot {
 	s := &Snapshot{policies: make(map[string]*Policy, len(domains))}
 	for domain, b := range domains {
-		s.policies[domain] = &Policy{domain: domain, root: compile(&b.root)}
+		s.policies[domain] = &Policy{domain: domain, root: compile(&b.root, trail{})}
 		for _, r := range b.rules {
 			s.limits = append(s.limits, r.Limits...)
 		}
@@ -56,6 +57,7 @@ func hash(domains map[string]*builder) string {
 		_ = out.Encode([]any{domain, len(rules)}) // neither a hash nor these types fail
 		for _, r := range rules {
 			_ = out.Encode(r.withoutSource())
+			_ = out.Encode(fmt.Sprint(r.entries, r.metric))
 			for _, l := range r.Limits {
 				_ = out.Encode(l.ID()) // JSON does not tell zones apart
 			}

@@ -28,10 +28,10 @@ func newPattern(text string) pattern {
 	return p
 }
 
-// match reports whether the pattern covers all of s. Taking each middle part
+// covers reports whether the pattern covers all of s. Taking each middle part
 // where it is first found leaves the most for those after it, so there is
 // nothing to try again.
-func (p *pattern) match(s string) bool {
+func (p *pattern) covers(s string) bool {
 	if len(s) < len(p.prefix)+len(p.suffix) || !strings.HasPrefix(s, p.prefix) || !strings.HasSuffix(s, p.suffix) {
 		return false
 	}

@@ -80,10 +80,11 @@ var now = time.Date(2026, 11, 30, 12, 5, 18, 400_000_000, time.UTC)
 
 type nobody struct{}
 
-func (nobody) Decided(*policy.Limit, limiter.Outcome) {}
-func (nobody) Failing(error)                          {}
-func (nobody) UnknownDomain()                         {}
-func (nobody) Unmatched()                             {}
+func (nobody) Decided(*policy.Limit, limiter.Outcome)              {}
+func (nobody) DecidedValue(*policy.Limit, string, limiter.Outcome) {}
+func (nobody) Failing(error)                                       {}
+func (nobody) UnknownDomain()                                      {}
+func (nobody) Unmatched()                                          {}
 
 // dial serves both doors over the store and returns a connection to them.
 func dial(t *testing.T, s store.Store) *grpc.ClientConn {
@@ -207,8 +208,13 @@ func TestStatuses(t *testing.T) {
 	expect(t, should(t, conn, ask("ip", "1"), ask("user", "bob"), ask("free", "")), "42", "per-user",
 		ok(2, 54*60+42, nil), over(0, 42, user), &st{Code: 1, LimitRemaining: 1<<32 - 1})
 
+	// A cost of its own is recorded though it does not fit.
+	expect(t, should(t, conn, costing(4, ask("user", "eve"))), "42", "per-user", over(0, 42, user))
+
 	// Never, and nothing at all: the end of the window, no retry-after.
-	expect(t, should(t, conn, costing(4, ask("user", "eve"))), "", "per-user", over(3, 42, user))
+	all := ask("user", "zoe")
+	expect(t, should(t, conn, all, all, all, all), "", "per-user",
+		ok(3, 42, nil), ok(3, 42, nil), ok(3, 42, nil), over(3, 42, user))
 	expect(t, should(t, conn, ask("banned", "")), "", "banned", over(0, 42, per(0, perMinute, "")))
 	expect(t, should(t, conn, ask("banned", ""), ask("user", "bob")), "", "banned",
 		over(0, 42, per(0, perMinute, "")), over(0, 42, user))
@@ -255,7 +261,7 @@ func TestMetadata(t *testing.T) {
 		"limits": []any{
 			limit(map[string]any{
 				"descriptor": 0, "domain": "shop", "limit": "shaded", "algorithm": "fixed_window",
-				"shadow": true, "remaining": 1, "reset_after_ms": 41_600,
+				"shadow": true, "remaining": 0, "retry_after_ms": 41_600, "reset_after_ms": 41_600,
 			}),
 			limit(map[string]any{
 				"descriptor": 1, "domain": "shop", "limit": "per-user", "algorithm": "fixed_window",
@@ -366,7 +372,7 @@ func TestCostsSaturate(t *testing.T) {
 	conn := inMemory(t)
 	user := per(3, perMinute, "per-user")
 	for _, hits := range []uint64{1<<64 - 1, 1 << 63, 1<<63 - 1, 1 << 53, 4} {
-		expect(t, should(t, conn, costing(hits, ask("user", "bob"))), "", "per-user", over(3, 42, user))
+		expect(t, should(t, conn, costing(hits, ask("user", "bob"))), "42", "per-user", over(0, 42, user))
 	}
 	refund := costing(1<<64-1, ask("user", "bob"))
 	refund.IsNegativeHits = true

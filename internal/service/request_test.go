@@ -207,10 +207,10 @@ func TestTranslate(t *testing.T) {
 		{Entries: policy.Descriptor{{Key: "plan", Value: "premium"}, {Key: "user", Value: "bob"}}, Cost: 7},
 		{Cost: 7},
 		{
-			Entries: policy.Descriptor{{Key: "k"}}, Give: true,
+			Entries: policy.Descriptor{{Key: "k"}}, Give: true, PostPaid: true,
 			Override: &limiter.Override{Quota: math.MaxUint32, Window: 13 * 30 * day},
 		},
-		{Cost: algo.MaxCost, Override: &limiter.Override{Window: 365 * day, Calendar: algo.Yearly}},
+		{Cost: algo.MaxCost, PostPaid: true, Override: &limiter.Override{Window: 365 * day, Calendar: algo.Yearly}},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -101,7 +101,7 @@ func (d *descriptor) translate(hitsAddend uint32) (limiter.Descriptor, error) {
 	}
 	out := limiter.Descriptor{Entries: d.entries, Cost: max(1, int64(hitsAddend)), Give: d.isNegative}
 	if d.hasHitsAddend {
-		out.Cost = saturate(d.hitsAddend)
+		out.Cost, out.PostPaid = saturate(d.hitsAddend), true
 	}
 	if d.hasLimit {
 		o, err := d.limit.translate()

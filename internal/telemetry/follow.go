@@ -82,11 +82,13 @@ func (t *Telemetry) drop(before, now *bound) {
 		current, ok := now.domains[domain]
 		if !ok {
 			t.decisions.DeletePartialMatch(prometheus.Labels{"domain": domain})
+			t.values.drop(domain, "")
 			continue
 		}
 		for name := range names {
 			if !current[name] && name != other {
 				t.decisions.DeletePartialMatch(prometheus.Labels{"domain": domain, "limit": name})
+				t.values.drop(domain, name)
 			}
 		}
 	}

@@ -32,6 +32,7 @@ type Telemetry struct {
 	decisions *prometheus.CounterVec
 	bound     atomic.Pointer[bound] // what decisions are counted by
 	following sync.Mutex            // one Follow at a time
+	values    values
 
 	logger  *slog.Logger
 	quiet   atomic.Int64 // nanoseconds since the epoch until which failures are not logged
@@ -69,8 +70,11 @@ func New(o Options) *Telemetry {
 	build := gauges("rlsd_build_info", "1 for the version of rlsd and of the Go that built it.", "version", "go")
 	build.WithLabelValues(o.Version, runtime.Version()).Set(1)
 
+	t.values.decisions = counters("rlsd_decisions_by_value_total",
+		`Decisions of limits with value_to_metric or detailed_metric, by value: the first 100 of a limit, then "other".`,
+		"domain", "limit", "value", "outcome")
 	t.bound.Store(new(bound))
-	t.registry.MustRegister(
+	t.registry.MustRegister(t.values.decisions,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		build, t.decisions, t.policy, t.limits, t.unknownDomain, t.unmatched, t.panics,
@@ -101,6 +105,13 @@ func (t *Telemetry) Decided(l *policy.Limit, o limiter.Outcome) {
 	}
 	domain, name := b.labels(l)
 	t.decisions.WithLabelValues(domain, name, outcomes[o]).Inc()
+}
+
+// DecidedValue counts a decision by what was asked for.
+func (t *Telemetry) DecidedValue(l *policy.Limit, value string, o limiter.Outcome) {
+	if domain, name := t.bound.Load().labels(l); name != other {
+		t.values.tally(domain, name, value)[o].Inc()
+	}
 }
 
 // Failing logs why a request could not be decided, at most once a second.

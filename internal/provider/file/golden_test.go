@@ -1,6 +1,7 @@
 package file_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -129,6 +130,12 @@ func describe(l *policy.Limit) string {
 	if l.Hidden {
 		b.WriteString(", hidden")
 	}
+	if l.MaxOverride > 0 {
+		fmt.Fprintf(&b, ", max override %d", l.MaxOverride)
+	}
+	if l.Charge == policy.ChargeAlways {
+		fmt.Fprintf(&b, ", overdraft of %d", l.Overdraft)
+	}
 	if l.FailureMode != policy.FailError {
 		fmt.Fprintf(&b, ", failure mode %v", l.FailureMode)
 	}
@@ -157,10 +164,32 @@ func answer(t *testing.T, snapshot *policy.Snapshot, question string) string {
 	case r == nil:
 		return "none"
 	case r.Unlimited:
-		return "unlimited"
+		return "unlimited" + peculiarities(r, d)
 	case len(r.Limits) == 0:
 		return "exempt"
 	default:
-		return r.Limits[0].Name
+		return r.Limits[0].Name + peculiarities(r, d)
 	}
+}
+
+// peculiarities are what a rule has beyond its limits.
+func peculiarities(r *policy.Rule, d policy.Descriptor) string {
+	var b strings.Builder
+	if r.QuotaMode {
+		b.WriteString(", quota mode")
+	}
+	if len(r.Replaces) > 0 {
+		fmt.Fprintf(&b, ", replaces %q", r.Replaces)
+	}
+	if key := r.Key("", d); key != policy.Key("", d) {
+		b.WriteString(", key " + key)
+	}
+	if value := r.MetricValue(d); value != "" {
+		b.WriteString(", metric " + value)
+	}
+	if r.Metadata != nil {
+		text, _ := json.Marshal(r.Metadata)
+		b.WriteString(", metadata " + string(text))
+	}
+	return b.String()
 }

@@ -8,60 +8,70 @@ import (
 	"github.com/rlsd/rlsd/internal/policy"
 )
 
-// limits returns the limits of a descriptor, or none and whether it is
-// unlimited.
-func (d *decoder) limits(v *value) (limits []policy.Limit, unlimited bool) {
+// limits reads the limits of a descriptor and what holds for all of them.
+func (d *decoder) limits(v *value, n *policy.Node) {
 	one, several := v.get("rate_limit"), v.get("rate_limits")
 	if one != nil && several != nil {
 		d.fault(several, "rate_limits beside rate_limit: put all limits into rate_limits")
 	}
 	if one != nil {
-		limits, unlimited = d.rateLimit(one)
+		d.rateLimit(one, n)
 	}
 	if several != nil {
-		limits = d.rateLimits(several)
+		d.rateLimits(several, n)
 	}
-	if shadow := v.get("shadow_mode"); shadow != nil {
-		if unlimited || one == nil && several == nil {
-			d.fault(shadow, "shadow_mode means nothing on a descriptor without a limit of its own: leave it out")
-		}
-		on := d.flag(shadow, false)
-		for i := range limits {
-			limits[i].Shadow = limits[i].Shadow || on
+	none := one == nil && several == nil
+	for _, name := range []string{"shadow_mode", "quota_mode", "detailed_metric", "metadata"} {
+		mode := v.get(name)
+		if unlimited := n.Unlimited && name != "metadata"; mode != nil && (none || unlimited) {
+			d.fault(mode, "%s means nothing on a descriptor without a limit of its own: leave it out", name)
 		}
 	}
-	return limits, unlimited
+	shadow, quota := v.get("shadow_mode"), v.get("quota_mode")
+	n.QuotaMode, n.DetailedMetric = d.flag(quota, false), d.flag(v.get("detailed_metric"), false)
+	if d.flag(shadow, false) {
+		for i := range n.Limits {
+			n.Limits[i].Shadow = true
+		}
+		if n.QuotaMode {
+			d.fault(quota, "quota_mode beside shadow_mode: what is in shadow never denies, so leave out one of the two")
+		}
+	}
+	n.Metadata = d.metadata(v.get("metadata"))
 }
 
-func (d *decoder) rateLimit(v *value) (limits []policy.Limit, unlimited bool) {
+func (d *decoder) rateLimit(v *value, n *policy.Node) {
 	if !d.check(v, &limitSection) {
-		return nil, false
+		return
 	}
-	if d.flag(v.get("unlimited"), false) {
+	if n.Unlimited = d.flag(v.get("unlimited"), false); n.Unlimited {
 		for _, f := range v.fields {
-			if f.name != "unlimited" && f.name != "name" {
+			if f.name != "unlimited" && f.name != "name" && f.name != "replaces" {
 				d.add(f.at, join(v.path, f.name), "%s means nothing beside unlimited: leave out one of the two", f.name)
 			}
 		}
-		d.name(v.get("name"))
-		return nil, true
+		d.replaces(v, n)
+		return
 	}
-	if l, ok := d.limit(v); ok {
-		limits = append(limits, l)
+	auto := policy.ChargeNever
+	if v.get("algorithm") == nil {
+		auto = policy.ChargePostPaid
 	}
-	return limits, false
+	d.replaces(v, n)
+	if l, ok := d.limit(v, auto); ok {
+		n.Limits = append(n.Limits, l)
+	}
 }
 
-func (d *decoder) rateLimits(v *value) []policy.Limit {
+func (d *decoder) rateLimits(v *value, n *policy.Node) {
 	switch {
 	case v.kind == broken:
-		return nil
+		return
 	case v.kind != list:
 		d.fault(v, "want a list of limits, got %s", v)
 	case len(v.items) == 0:
 		d.fault(v, "the list is empty: give it a limit or leave it out")
 	}
-	var limits []policy.Limit
 	for _, item := range v.items {
 		if !d.check(item, &limitSection) {
 			continue
@@ -70,21 +80,51 @@ func (d *decoder) rateLimits(v *value) []policy.Limit {
 			d.fault(unlimited, "unlimited has no place in a list: use rate_limit")
 			continue
 		}
-		if l, ok := d.limit(item); ok {
-			limits = append(limits, l)
+		d.replaces(item, n)
+		if l, ok := d.limit(item, policy.ChargeNever); ok {
+			n.Limits = append(n.Limits, l)
 		}
 	}
-	return limits
+}
+
+// replaces reads which limits do not count beside this one.
+func (d *decoder) replaces(v *value, n *policy.Node) {
+	own := d.name(v.get("name"))
+	replaces := v.get("replaces")
+	if replaces == nil || replaces.kind == broken {
+		return
+	}
+	if replaces.kind != list {
+		d.fault(replaces, "want a list such as [{name: per-user}], got %s", replaces)
+	}
+	for _, item := range replaces.items {
+		if !d.check(item, &replacesSection) {
+			continue
+		}
+		field := d.required(item, "name")
+		name, ok := d.text(field)
+		switch {
+		case !ok:
+		case name == "":
+			d.fault(field, "the name is empty")
+		case name == own:
+			d.fault(field, "a limit cannot replace itself")
+		default:
+			n.Replaces = append(n.Replaces, policy.Reference{Name: name, Source: d.source(field.at), Path: field.path})
+		}
+	}
 }
 
 // limit reports false if the limit has a fault.
-func (d *decoder) limit(v *value) (policy.Limit, bool) {
+func (d *decoder) limit(v *value, auto policy.ChargeMode) (policy.Limit, bool) {
 	before := len(d.faults)
 	l := policy.Limit{
 		Name:        d.name(v.get("name")),
 		Shadow:      d.flag(v.get("shadow"), false),
 		Hidden:      !d.flag(v.get("expose"), true),
 		FailureMode: d.failureMode(v.get("failure_mode")),
+		Charge:      d.overdraft(v.get("overdraft"), auto),
+		MaxOverride: d.maxOverride(v.get("max_override")),
 		Source:      d.source(v.at),
 	}
 	l.Algorithm = d.algorithm(v.get("algorithm"))
@@ -94,6 +134,9 @@ func (d *decoder) limit(v *value) (policy.Limit, bool) {
 	l.MaxDelay = d.maxDelay(v.get("max_delay"), l.Algorithm)
 	if len(d.faults) > before {
 		return l, false
+	}
+	if l.Charge != policy.ChargeNever {
+		l.Overdraft = l.MostOverdraft()
 	}
 	if err := l.Validate(); err != nil {
 		culprit := v
@@ -106,6 +149,38 @@ func (d *decoder) limit(v *value) (policy.Limit, bool) {
 		return l, false
 	}
 	return l, true
+}
+
+// overdraft returns when a cost is recorded though it does not fit. Auto is what
+// that means for this limit.
+func (d *decoder) overdraft(v *value, auto policy.ChargeMode) policy.ChargeMode {
+	if v == nil {
+		return auto
+	}
+	if !d.scalar(v, "on, off or auto") || v.text == "auto" {
+		return auto
+	}
+	on, ok := v.flag()
+	switch {
+	case !ok:
+		d.fault(v, "want on, off or auto, got %s", v)
+	case on:
+		return policy.ChargeAlways
+	}
+	return policy.ChargeNever
+}
+
+// maxOverride returns the most that a caller may ask for instead; 0 for any.
+func (d *decoder) maxOverride(v *value) int64 {
+	if v == nil {
+		return 0
+	}
+	before := len(d.faults)
+	n := d.integer(v)
+	if n == 0 && len(d.faults) == before {
+		d.fault(v, "max_override 0 would deny all that bring an override: want at least 1")
+	}
+	return n
 }
 
 func (d *decoder) algorithm(v *value) algo.Algorithm {

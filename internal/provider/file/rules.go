@@ -86,13 +86,45 @@ func (d *decoder) descriptor(v *value, depth int) (policy.Node, bool) {
 	}
 	key, ok := d.key(d.required(v, "key"))
 	n := policy.Node{
-		Entry:    policy.Entry{Key: key, Value: d.anyText(v.get("value"))},
+		Entry:    policy.Entry{Key: key},
 		Children: d.descriptors(v.get("descriptors"), depth+1),
 		Source:   d.source(v.at),
 		Path:     v.path,
 	}
-	n.Limits, n.Unlimited = d.limits(v)
+	d.values(v, &n)
+	d.limits(v, &n)
 	return n, ok
+}
+
+// values reads which values the node covers, and what becomes of them.
+func (d *decoder) values(v *value, n *policy.Node) {
+	text, cidr, expression := v.get("value"), v.get("cidr"), v.get("regex")
+	n.Value = d.anyText(text)
+	if network, ok := d.text(cidr); ok {
+		var err error
+		if n.Network, err = policy.ParseCIDR(network); err != nil {
+			d.fault(cidr, "%v", err)
+			n.Value = network // keeps the node apart from that for any value
+		}
+	}
+	if re2, ok := d.text(expression); ok {
+		var err error
+		if n.Regexp, err = policy.ParseRegexp(re2); err != nil {
+			d.fault(expression, "%v", err)
+			n.Value = re2
+		}
+	}
+	switch {
+	case text != nil && cidr != nil, text != nil && expression != nil:
+		d.fault(text, "value beside cidr or regex: keep one of them")
+	case cidr != nil && expression != nil:
+		d.fault(cidr, "cidr beside regex: keep one of them")
+	}
+	share := v.get("share_threshold")
+	if n.Share = d.flag(share, false); n.Share && cidr == nil && expression == nil && !strings.Contains(n.Value, "*") {
+		d.fault(share, "share_threshold means nothing but where one rule covers many values: with a * in value, with cidr or with regex")
+	}
+	n.ValueToMetric = d.flag(v.get("value_to_metric"), false)
 }
 
 func (d *decoder) key(v *value) (string, bool) {

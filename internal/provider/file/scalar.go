@@ -54,16 +54,22 @@ func (d *decoder) flag(v *value, otherwise bool) bool {
 	if !d.scalar(v, "true or false") {
 		return otherwise
 	}
-	if v.plain {
-		switch strings.ToLower(v.text) {
-		case "true", "yes", "on", "y":
-			return true
-		case "false", "no", "off", "n":
-			return false
-		}
+	if on, ok := v.flag(); ok && v.plain {
+		return on
 	}
 	d.fault(v, "want true or false, without quotes, got %s", v)
 	return otherwise
+}
+
+func (v *value) flag() (on, ok bool) {
+	switch strings.ToLower(v.text) {
+	case "true", "yes", "on", "y":
+		return true, true
+	case "false", "no", "off", "n":
+		return false, true
+	default:
+		return false, false
+	}
 }
 
 // integer returns a whole number from 0 to [algo.MaxQuota].

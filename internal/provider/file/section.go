@@ -15,19 +15,17 @@ var (
 	rootSection = section{"at the top of the document", []string{"domain", "descriptors"}}
 
 	descriptorSection = section{"directly in a descriptor", []string{
-		"key", "value", "descriptors", "rate_limit", "rate_limits", "shadow_mode",
+		"key", "value", "rate_limit", "cidr", "regex", "descriptors", "rate_limits", "shadow_mode", "quota_mode",
+		"share_threshold", "value_to_metric", "detailed_metric", "metadata",
 	}}
 
 	limitSection = section{"in a rate_limit", []string{
-		"requests_per_unit", "unit", "time_zone", "algorithm", "burst", "max_delay", "name", "failure_mode", "shadow", "expose", "unlimited",
+		"requests_per_unit", "unit", "name", "time_zone", "algorithm", "burst", "max_delay", "failure_mode", "shadow", "expose", "unlimited",
+		"replaces", "max_override", "overdraft",
 	}}
-)
 
-// unsupported are the keys of Envoy's reference service that have no effect
-// here yet.
-var unsupported = []string{
-	"quota_mode", "replaces", "detailed_metric", "value_to_metric", "share_threshold", "metadata",
-}
+	replacesSection = section{"in replaces", []string{"name"}}
+)
 
 // check reports whether v is a mapping, and every key that does not belong into
 // the section.
@@ -37,7 +35,7 @@ func (d *decoder) check(v *value, s *section) bool {
 	case broken:
 		return false
 	default:
-		d.add(v.at, v.path, "want a mapping with the keys %s, got %s", strings.Join(s.keys, ", "), v)
+		d.add(v.at, v.path, "want a mapping with %s, got %s", s.examples(), v)
 		return false
 	}
 	for _, f := range v.fields {
@@ -48,11 +46,19 @@ func (d *decoder) check(v *value, s *section) bool {
 	return true
 }
 
+// examples names the keys of the section, the first of them if they are many.
+func (s *section) examples() string {
+	if len(s.keys) > 4 {
+		return "keys such as " + strings.Join(s.keys[:3], ", ")
+	}
+	if len(s.keys) == 1 {
+		return "the key " + s.keys[0]
+	}
+	return "the keys " + strings.Join(s.keys, ", ")
+}
+
 // objection says why a key does not belong into the section.
 func (s *section) objection(key string) string {
-	if slices.Contains(unsupported, key) {
-		return quote(key) + " is not supported yet: remove it"
-	}
 	for _, other := range []*section{&rootSection, &descriptorSection, &limitSection} {
 		if slices.Contains(other.keys, key) {
 			return quote(key) + " has no place here, it belongs " + other.place
