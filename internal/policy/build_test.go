@@ -263,6 +263,7 @@ func TestHashIsThatOfTheRules(t *testing.T) {
 		"calendar":       limit(func(l *policy.Limit) { l.Calendar = algo.Monthly }),
 		"name":           limit(func(l *policy.Limit) { l.Name = "two" }),
 		"shadow":         limit(func(l *policy.Limit) { l.Shadow = true }),
+		"shadow percent": limit(func(l *policy.Limit) { l.ShadowPercent = 90 }),
 		"hidden":         limit(func(l *policy.Limit) { l.Hidden = true }),
 		"failure mode":   limit(func(l *policy.Limit) { l.FailureMode = policy.FailClosed }),
 		"value":          hash(document("f", "d", up(star, b))),

@@ -58,6 +58,10 @@ type Limit struct {
 	Charge      ChargeMode
 	MaxOverride int64 // the most units per Window that a caller may ask for instead; 0 for any
 	Source      Source
+
+	// ShadowPercent is the share of keys, 0 to 99, for which the limit is in
+	// shadow although Shadow is false.
+	ShadowPercent int
 }
 
 // A Rule is a node of a domain's tree that says something about descriptors: it

@@ -127,6 +127,9 @@ func describe(l *policy.Limit) string {
 	if l.Shadow {
 		b.WriteString(", shadow")
 	}
+	if l.ShadowPercent > 0 {
+		fmt.Fprintf(&b, ", enforced for %d %%", 100-l.ShadowPercent)
+	}
 	if l.Hidden {
 		b.WriteString(", hidden")
 	}

@@ -30,6 +30,7 @@ func (d *decoder) limits(v *value, n *policy.Node) {
 	shadow, quota := v.get("shadow_mode"), v.get("quota_mode")
 	n.QuotaMode, n.DetailedMetric = d.flag(quota, false), d.flag(v.get("detailed_metric"), false)
 	if d.flag(shadow, false) {
+		d.onlyShadow(one, several)
 		for i := range n.Limits {
 			n.Limits[i].Shadow = true
 		}
@@ -127,6 +128,7 @@ func (d *decoder) limit(v *value, auto policy.ChargeMode) (policy.Limit, bool) {
 		MaxOverride: d.maxOverride(v.get("max_override")),
 		Source:      d.source(v.at),
 	}
+	d.enforcePercent(v.get("enforce_percent"), &l)
 	l.Algorithm = d.algorithm(v.get("algorithm"))
 	l.Quota = d.integer(d.required(v, "requests_per_unit"))
 	l.Window, l.Calendar, l.Zone = d.window(d.required(v, "unit"), v.get("time_zone"), l.Algorithm)

@@ -73,7 +73,10 @@ func (v *value) flag() (on, ok bool) {
 }
 
 // integer returns a whole number from 0 to [algo.MaxQuota].
-func (d *decoder) integer(v *value) int64 {
+func (d *decoder) integer(v *value) int64 { return d.number(v, algo.MaxQuota) }
+
+// number returns a whole number from 0 to the most.
+func (d *decoder) number(v *value, most int64) int64 {
 	if !d.scalar(v, "a whole number") {
 		return 0
 	}
@@ -85,8 +88,8 @@ func (d *decoder) integer(v *value) int64 {
 		d.fault(v, "want a whole number, got %s", v)
 	case isOctal(v.text):
 		d.fault(v, "%s is octal to some and decimal to others: write it without leading zeros", v)
-	case err != nil || n < 0 || n > algo.MaxQuota:
-		d.fault(v, "want a number from 0 to %d, got %s", int64(algo.MaxQuota), v)
+	case err != nil || n < 0 || n > most:
+		d.fault(v, "want a number from 0 to %d, got %s", most, v)
 	default:
 		return n
 	}

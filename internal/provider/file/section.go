@@ -20,7 +20,7 @@ var (
 	}}
 
 	limitSection = section{"in a rate_limit", []string{
-		"requests_per_unit", "unit", "name", "time_zone", "algorithm", "burst", "max_delay", "failure_mode", "shadow", "expose", "unlimited",
+		"requests_per_unit", "unit", "name", "time_zone", "algorithm", "burst", "max_delay", "failure_mode", "shadow", "enforce_percent", "expose", "unlimited",
 		"replaces", "max_override", "overdraft",
 	}}
 
