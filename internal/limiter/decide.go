@@ -21,14 +21,18 @@ type Limiter struct {
 	name     string // of the store
 	policies func() *policy.Snapshot
 	observer Observer
+	switches *Switches
 }
 
 // New returns a limiter that goes by the rules that policies returns at the
 // time of each request. Name is what its answers call the store, such as
 // memory.
 func New(s store.Store, name string, policies func() *policy.Snapshot, o Observer) *Limiter {
-	return &Limiter{store: s, name: name, policies: policies, observer: o}
+	return &Limiter{store: s, name: name, policies: policies, observer: o, switches: newSwitches(policies)}
 }
+
+// Switches returns what operators can change while it decides.
+func (l *Limiter) Switches() *Switches { return l.switches }
 
 // Decide decides the request at time now and puts the answer into v, whose
 // slices it uses again. An error means that there is no answer; it wraps
@@ -38,6 +42,7 @@ func (l *Limiter) Decide(ctx context.Context, now time.Time, req *Request, v *Ve
 	w := works.Get().(*work)
 	defer w.free()
 	w.canWait = req.CanWait
+	w.switched = l.switches.inForce.Load()
 	snapshot := l.policies()
 	var p *policy.Policy // of domain
 	var domain string
@@ -67,11 +72,12 @@ func (l *Limiter) Decide(ctx context.Context, now time.Time, req *Request, v *Ve
 
 // work is what one request takes while it is decided.
 type work struct {
-	canWait bool
-	ops     []store.Op
-	limits  []*policy.Limit // of each op
-	known   []*policy.Limit // the configured limit that each stands for, to count by
-	meters  []algo.Limit    // stand in for limits with a MaxDelay where nobody can wait
+	canWait  bool
+	switched *switched // by operators, or nil
+	ops      []store.Op
+	limits   []*policy.Limit // of each op
+	known    []*policy.Limit // the configured limit that each stands for, to count by
+	meters   []algo.Limit    // stand in for limits with a MaxDelay where nobody can wait
 }
 
 var works = sync.Pool{New: func() any { return new(work) }}
@@ -80,11 +86,17 @@ func (w *work) free() {
 	clear(w.ops)
 	clear(w.limits)
 	clear(w.known)
+	w.switched = nil
 	w.ops, w.limits, w.known, w.meters = w.ops[:0], w.limits[:0], w.known[:0], w.meters[:0]
 	works.Put(w)
 }
 
-func (w *work) add(op store.Op, limit, known *policy.Limit) {
+// add adds an op on a limit. The key is that of the descriptor.
+func (w *work) add(op store.Op, key string, limit, known *policy.Limit) {
+	mode := w.switched.mode(known)
+	if mode == Off {
+		return
+	}
 	op.Limit = &limit.Limit
 	if limit.MaxDelay > 0 && !w.canWait {
 		// Should meters move, what ops point at stays where it was.
@@ -92,7 +104,7 @@ func (w *work) add(op store.Op, limit, known *policy.Limit) {
 		op.Limit = &w.meters[len(w.meters)-1]
 		op.Limit.MaxDelay = 0
 	}
-	if limit.Shadow {
+	if mode == Shadowed || limit.Shadow || !limit.Enforced(key) {
 		op.Role = store.Shadow
 	}
 	w.ops = append(w.ops, op)
@@ -118,9 +130,10 @@ func (l *Limiter) match(w *work, p *policy.Policy, i int, d *Descriptor, s *Stat
 		}
 		// A key of its own for each window that callers come up with, so that
 		// no number of them makes one key grow.
-		op.Key = key(domain, s.Rule, d) + "/~override:" + strconv.FormatUint(limit.ID(), 36)
+		bucket := key(domain, s.Rule, d)
+		op.Key = bucket + "/~override:" + strconv.FormatUint(limit.ID(), 36)
 		op.Kind = kind(d, limit)
-		w.add(op, limit, known)
+		w.add(op, bucket, limit, known)
 		return nil
 	}
 	if s.Rule == nil || len(s.Rule.Limits) == 0 {
@@ -129,7 +142,7 @@ func (l *Limiter) match(w *work, p *policy.Policy, i int, d *Descriptor, s *Stat
 	op.Key = s.Rule.Key(domain, d.Entries)
 	for _, limit := range s.Rule.Limits {
 		op.Kind = kind(d, limit)
-		w.add(op, limit, limit)
+		w.add(op, op.Key, limit, limit)
 	}
 	return nil
 }
@@ -251,7 +264,7 @@ func (l *Limiter) report(w *work, req *Request, i int, now time.Time, by string,
 	if !w.canWait {
 		op.Decision.Delay = 0
 	}
-	v.results = append(v.results, Result{w.limits[i], op.Decision, by, op.Role == store.Quota})
+	v.results = append(v.results, Result{w.limits[i], op.Role == store.Shadow, op.Role == store.Quota, op.Decision, by})
 	status := &v.Statuses[op.Descriptor]
 	if over && op.Role != store.Shadow {
 		status.Allowed = false

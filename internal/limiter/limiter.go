@@ -63,9 +63,10 @@ type Status struct {
 // A Result is what one limit said.
 type Result struct {
 	Limit     *policy.Limit
+	Shadow    bool // it was reported, not enforced: by the rules or by a switch
+	QuotaMode bool // it denies only if all limits of quota mode do
 	Decision  algo.Decision
 	DecidedBy string // the name that New was given for the store, or None
-	QuotaMode bool   // denies only if all limits of quota mode do
 }
 
 // None is what decides where no store is asked.

@@ -161,7 +161,7 @@ func limitResult(r *limiter.Result) *rlsdv1.LimitResult {
 		Remaining:  uint64(r.Decision.Remaining), //nolint:gosec // never negative
 		ResetAfter: micros(r.Decision.ResetAfter),
 		Delay:      orUnset(r.Decision.Delay),
-		Shadow:     r.Limit.Shadow,
+		Shadow:     r.Shadow,
 		DecidedBy:  r.DecidedBy,
 	}
 	if !r.Decision.Allowed && r.Decision.RetryAfter != algo.Never {

@@ -65,7 +65,7 @@ func shownLimits(v *limiter.Verdict) []shownLimit {
 	results:
 		for j := range v.Statuses[i].Results {
 			r := &v.Statuses[i].Results[j]
-			if r.Limit.Hidden || r.Limit.Shadow {
+			if r.Limit.Hidden || r.Shadow {
 				continue
 			}
 			l := shownLimit{Result: r}

@@ -21,7 +21,7 @@ func named(name string, quota int64, window time.Duration) *policy.Limit {
 }
 
 func left(l *policy.Limit, remaining int64, reset time.Duration) limiter.Result {
-	return limiter.Result{Limit: l, Decision: algo.Decision{Allowed: true, Remaining: remaining, ResetAfter: reset.Microseconds()}}
+	return limiter.Result{Limit: l, Shadow: l.Shadow, Decision: algo.Decision{Allowed: true, Remaining: remaining, ResetAfter: reset.Microseconds()}}
 }
 
 func gone(l *policy.Limit, remaining int64, retry time.Duration) limiter.Result {
@@ -29,7 +29,7 @@ func gone(l *policy.Limit, remaining int64, retry time.Duration) limiter.Result 
 	if retry < 0 {
 		d.RetryAfter = algo.Never
 	}
-	return limiter.Result{Limit: l, Decision: d}
+	return limiter.Result{Limit: l, Shadow: l.Shadow, Decision: d}
 }
 
 // verdict puts each list of results into a descriptor.
@@ -38,7 +38,7 @@ func verdict(descriptors ...[]limiter.Result) *limiter.Verdict {
 	for _, results := range descriptors {
 		s := limiter.Status{Allowed: true, Results: results}
 		for _, r := range results {
-			s.Allowed = s.Allowed && (r.Decision.Allowed || r.Limit.Shadow)
+			s.Allowed = s.Allowed && (r.Decision.Allowed || r.Shadow)
 		}
 		v.Allowed = v.Allowed && s.Allowed
 		v.Statuses = append(v.Statuses, s)

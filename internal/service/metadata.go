@@ -26,7 +26,7 @@ func metadata(v *limiter.Verdict) *structpb.Struct {
 				continue
 			}
 			over = append(over, overLimit(i, r))
-			if !v.Allowed && !r.Limit.Shadow && (denier == nil || longer(r.Decision.RetryAfter, denier.Decision.RetryAfter)) {
+			if !v.Allowed && !r.Shadow && (denier == nil || longer(r.Decision.RetryAfter, denier.Decision.RetryAfter)) {
 				denier = r
 			}
 		}
@@ -50,7 +50,7 @@ func overLimit(descriptor int, r *limiter.Result) *structpb.Value {
 		"domain":         structpb.NewStringValue(r.Limit.Domain),
 		"limit":          structpb.NewStringValue(r.Limit.Name),
 		"algorithm":      structpb.NewStringValue(r.Limit.Algorithm.String()),
-		"shadow":         structpb.NewBoolValue(r.Limit.Shadow),
+		"shadow":         structpb.NewBoolValue(r.Shadow),
 		"remaining":      number(r.Decision.Remaining),
 		"reset_after_ms": number(ceilMillis(r.Decision.ResetAfter)),
 	}

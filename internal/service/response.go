@@ -86,7 +86,7 @@ func telling(s *limiter.Status) *limiter.Result {
 	var told *limiter.Result
 	for i := range s.Results {
 		r := &s.Results[i]
-		if r.Limit.Shadow || r.Decision.Allowed != s.Allowed {
+		if r.Shadow || r.Decision.Allowed != s.Allowed {
 			continue
 		}
 		if told == nil || tellsMore(r, told, s.Allowed) {
@@ -134,7 +134,7 @@ func longestWait(v *limiter.Verdict) (wait int64, ok bool) {
 		}
 		for j := range s.Results {
 			r := &s.Results[j]
-			if r.Limit.Shadow || r.Decision.Allowed {
+			if r.Shadow || r.Decision.Allowed {
 				continue
 			}
 			if r.Decision.RetryAfter == algo.Never {
@@ -151,7 +151,7 @@ func longestWait(v *limiter.Verdict) (wait int64, ok bool) {
 func longestDelay(v *limiter.Verdict) (delay int64) {
 	for i := range v.Statuses {
 		for j := range v.Statuses[i].Results {
-			if r := &v.Statuses[i].Results[j]; !r.Limit.Shadow {
+			if r := &v.Statuses[i].Results[j]; !r.Shadow {
 				delay = max(delay, r.Decision.Delay)
 			}
 		}
