@@ -35,11 +35,11 @@ descriptors:
 
 type nobody struct{}
 
-func (nobody) Decided(*policy.Limit, limiter.Outcome)              {}
 func (nobody) DecidedValue(*policy.Limit, string, limiter.Outcome) {}
+func (nobody) Decided(*policy.Limit, limiter.Outcome)              {}
 func (nobody) Failing(error)                                       {}
-func (nobody) UnknownDomain()                                      {}
-func (nobody) Unmatched()                                          {}
+func (nobody) UnknownDomain(string, policy.Descriptor)             {}
+func (nobody) Unmatched(string, policy.Descriptor)                 {}
 
 // dial serves the rules at one time, 20 s into a minute.
 func dial(t *testing.T) *client.Client {

@@ -78,5 +78,5 @@ type unobserved struct{}
 func (unobserved) Decided(*policy.Limit, limiter.Outcome)              {}
 func (unobserved) DecidedValue(*policy.Limit, string, limiter.Outcome) {}
 func (unobserved) Failing(error)                                       {}
-func (unobserved) UnknownDomain()                                      {}
-func (unobserved) Unmatched()                                          {}
+func (unobserved) UnknownDomain(string, policy.Descriptor)             {}
+func (unobserved) Unmatched(string, policy.Descriptor)                 {}

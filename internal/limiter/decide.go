@@ -51,7 +51,7 @@ func (l *Limiter) Decide(ctx context.Context, now time.Time, req *Request, v *Ve
 		if wanted := cmp.Or(d.Domain, req.Domain); i == 0 || wanted != domain {
 			domain = wanted
 			if p = snapshot.Policy(domain); p == nil {
-				l.observer.UnknownDomain()
+				l.observer.UnknownDomain(domain, d.Entries)
 			}
 		}
 		if p == nil {
@@ -117,7 +117,7 @@ func (l *Limiter) match(w *work, p *policy.Policy, i int, d *Descriptor, s *Stat
 	domain := p.Domain()
 	s.Rule = p.Match(d.Entries)
 	if s.Rule == nil {
-		l.observer.Unmatched()
+		l.observer.Unmatched(domain, d.Entries)
 	}
 	op := store.Op{Descriptor: i, Cost: d.Cost, Role: store.Must}
 	if s.Rule != nil && s.Rule.QuotaMode {

@@ -97,8 +97,10 @@ type Observer interface {
 	// often as there are requests.
 	Failing(err error)
 	// UnknownDomain reports a request for a domain without rules, once however
-	// many descriptors in a row are of that domain.
-	UnknownDomain()
-	// Unmatched reports a descriptor that no rule of a known domain matched.
-	Unmatched()
+	// many descriptors in a row are of that domain, with the first of them. What
+	// it is given is the client's, and only lent.
+	UnknownDomain(domain string, d policy.Descriptor)
+	// Unmatched reports a descriptor that no rule of a known domain matched. What
+	// it is given is the client's, and only lent.
+	Unmatched(domain string, d policy.Descriptor)
 }

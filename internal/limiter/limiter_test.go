@@ -59,13 +59,13 @@ type observed []string
 func (o *observed) Decided(l *policy.Limit, outcome limiter.Outcome) {
 	*o = append(*o, fmt.Sprint(l.Name, " ", []string{"allowed", "denied", "shadow denied", "peeked", "failed"}[outcome]))
 }
-
 func (o *observed) DecidedValue(l *policy.Limit, value string, outcome limiter.Outcome) {
 	*o = append(*o, fmt.Sprint(l.Name, " of ", value, " ", []string{"allowed", "denied", "shadow denied", "peeked", "failed"}[outcome]))
 }
-func (o *observed) Failing(error)  {}
-func (o *observed) UnknownDomain() { *o = append(*o, "unknown domain") }
-func (o *observed) Unmatched()     { *o = append(*o, "unmatched") }
+
+func (o *observed) Failing(error)                           {}
+func (o *observed) UnknownDomain(string, policy.Descriptor) { *o = append(*o, "unknown domain") }
+func (o *observed) Unmatched(string, policy.Descriptor)     { *o = append(*o, "unmatched") }
 
 // countingStore counts calls, and fails if told to.
 type countingStore struct {
@@ -366,11 +366,11 @@ func TestVerdictIsUsedAgain(t *testing.T) {
 
 type nobody struct{}
 
-func (nobody) Decided(*policy.Limit, limiter.Outcome)              {}
 func (nobody) DecidedValue(*policy.Limit, string, limiter.Outcome) {}
+func (nobody) Decided(*policy.Limit, limiter.Outcome)              {}
 func (nobody) Failing(error)                                       {}
-func (nobody) UnknownDomain()                                      {}
-func (nobody) Unmatched()                                          {}
+func (nobody) UnknownDomain(string, policy.Descriptor)             {}
+func (nobody) Unmatched(string, policy.Descriptor)                 {}
 
 func BenchmarkDecide(b *testing.B) {
 	snapshot, err := file.Parse("rules.yaml", []byte(rules))

@@ -80,11 +80,11 @@ var now = time.Date(2026, 11, 30, 12, 5, 18, 400_000_000, time.UTC)
 
 type nobody struct{}
 
-func (nobody) Decided(*policy.Limit, limiter.Outcome)              {}
 func (nobody) DecidedValue(*policy.Limit, string, limiter.Outcome) {}
+func (nobody) Decided(*policy.Limit, limiter.Outcome)              {}
 func (nobody) Failing(error)                                       {}
-func (nobody) UnknownDomain()                                      {}
-func (nobody) Unmatched()                                          {}
+func (nobody) UnknownDomain(string, policy.Descriptor)             {}
+func (nobody) Unmatched(string, policy.Descriptor)                 {}
 
 // dial serves both doors over the store and returns a connection to them.
 func dial(t *testing.T, s store.Store) *grpc.ClientConn {

@@ -43,6 +43,7 @@ type Telemetry struct {
 	unknownDomain prometheus.Counter
 	unmatched     prometheus.Counter
 	panics        prometheus.Counter
+	misses        misses
 }
 
 var _ limiter.Observer = (*Telemetry)(nil)
@@ -126,10 +127,27 @@ func (t *Telemetry) Failing(err error) {
 }
 
 // UnknownDomain counts a request for a domain without rules.
-func (t *Telemetry) UnknownDomain() { t.unknownDomain.Inc() }
+func (t *Telemetry) UnknownDomain(domain string, d policy.Descriptor) {
+	t.unknownDomain.Inc()
+	t.misses.see(time.Now(), domain, d, true)
+}
 
 // Unmatched counts a descriptor that no rule of a known domain matched.
-func (t *Telemetry) Unmatched() { t.unmatched.Inc() }
+func (t *Telemetry) Unmatched(domain string, d policy.Descriptor) {
+	t.unmatched.Inc()
+	t.misses.see(time.Now(), domain, d, false)
+}
+
+// Misses returns what was asked of late that no rule is for.
+func (t *Telemetry) Misses() Misses { return t.misses.report() }
+
+// CountSwitches exposes how many switches are set.
+func (t *Telemetry) CountSwitches(n func() int) {
+	t.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "rlsd_switches",
+		Help: "Switches that operators have set in this process, which take force from limits.",
+	}, func() float64 { return float64(n()) }))
+}
 
 // Panicked counts a call that panicked.
 func (t *Telemetry) Panicked() { t.panics.Inc() }

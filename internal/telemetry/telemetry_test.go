@@ -121,8 +121,8 @@ rlsd_decisions_total{domain="shop",limit="stays",outcome="allowed"} 2
 
 func TestTheRestIsExposed(t *testing.T) {
 	tel := New(Options{Version: "1.2.3", Buckets: func() int { return 42 }})
-	tel.UnknownDomain()
-	tel.Unmatched()
+	tel.UnknownDomain("shop", nil)
+	tel.Unmatched("shop", nil)
 	tel.Panicked()
 	got := expose(t, tel, "")
 	for _, want := range []string{
