@@ -22,6 +22,7 @@ const (
 type commands struct {
 	Serve    serve         `cmd:"" help:"Answer rate-limit requests until told to stop."`
 	Decide   decide        `cmd:"" help:"Ask whether a request would be allowed, a server or rule files."`
+	Admin    admin         `cmd:"" help:"Put limits into shadow or off while a server runs, and see what no rule is for."`
 	Validate validate      `cmd:"" help:"Check rule files without serving them."`
 	Version  versionReport `cmd:"" help:"Print the version."`
 }
@@ -73,7 +74,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func helpFor(err error) string {
 	name := "rlsd"
 	if wrong, ok := errors.AsType[*kong.ParseError](err); ok && wrong.Context != nil && wrong.Context.Selected() != nil {
-		name += " " + wrong.Context.Selected().Name
+		name = wrong.Context.Selected().FullPath()
 	}
 	return name + " --help"
 }

@@ -1,19 +1,20 @@
 package main
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/rlsd/rlsd/internal/algo"
+	"github.com/rlsd/rlsd/internal/limiter"
 	"github.com/rlsd/rlsd/internal/policy"
 )
 
 // A policiesPage is what /policies shows.
 type policiesPage struct {
-	Hash   string      `json:"hash"`
-	Limits []limitLine `json:"limits"`
+	Hash     string       `json:"hash"`
+	Switches []switchLine `json:"switches"`
+	Limits   []limitLine  `json:"limits"`
 }
 
 type limitLine struct {
@@ -25,23 +26,24 @@ type limitLine struct {
 	TimeZone  string `json:"time_zone,omitempty"`
 	Burst     int64  `json:"burst,omitempty"`
 	MaxDelay  string `json:"max_delay,omitempty"`
-	Shadow    bool   `json:"shadow"`
+	Shadow    bool   `json:"shadow"`          // by the rules
+	Percent   int    `json:"enforce_percent"` // by the rules, of keys
+	InForce   string `json:"in_force"`        // by the rules and the switches: enforced, shadow or off
 	File      string `json:"file"`
 	Line      int    `json:"line"`
 }
 
 // policiesHandler shows the limits of the current snapshot.
-func policiesHandler(current func() *policy.Snapshot) http.Handler {
+func policiesHandler(current func() *policy.Snapshot, switches *limiter.Switches) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		snapshot := current()
-		page := policiesPage{Hash: snapshot.Hash(), Limits: []limitLine{}}
+		page := policiesPage{Hash: snapshot.Hash(), Switches: switchLines(switches), Limits: []limitLine{}}
 		for _, l := range snapshot.Limits() {
-			page.Limits = append(page.Limits, describe(l))
+			line := describe(l)
+			line.InForce = switches.Mode(l).String()
+			page.Limits = append(page.Limits, line)
 		}
-		w.Header().Set("Content-Type", "application/json")
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		_ = encoder.Encode(page) // the client is gone
+		respondJSON(w, http.StatusOK, page)
 	})
 }
 
@@ -54,8 +56,12 @@ func describe(l *policy.Limit) limitLine {
 		Window:    window(l),
 		Burst:     l.Burst,
 		Shadow:    l.Shadow,
+		Percent:   100 - l.ShadowPercent,
 		File:      l.Source.File,
 		Line:      l.Source.Line,
+	}
+	if l.Shadow {
+		line.Percent = 0
 	}
 	if l.Zone != nil {
 		line.TimeZone = l.Zone.String()

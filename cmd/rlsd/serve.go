@@ -26,7 +26,7 @@ type serve struct {
 
 	GRPCAddr  string `name:"grpc-addr" default:":8081" env:"RLSD_GRPC_ADDR" help:"Where to answer gRPC: host:port or unix:PATH."`
 	HTTPAddr  string `name:"http-addr" default:":8080" env:"RLSD_HTTP_ADDR" help:"Where to answer probes: /healthz, /readyz, /healthcheck."`
-	AdminAddr string `default:"127.0.0.1:6070" env:"RLSD_ADMIN_ADDR" help:"Where to show /metrics and /policies. It has no access control."`
+	AdminAddr string `default:"127.0.0.1:6070" env:"RLSD_ADMIN_ADDR" help:"Where to show /metrics, /policies and /unmatched and to take /switches. It has no access control."`
 
 	Store            string        `placeholder:"memory|redis" env:"RLSD_STORE" help:"Where the counters live: in this process, or in Redis and shared by all instances. Default: memory, or redis if --redis-url is given."`
 	RedisURL         string        `name:"redis-url" placeholder:"URL" env:"RLSD_REDIS_URL" help:"Which Redis, as in redis://user:password@host:6379/0. Default: ${redis_url}."`
@@ -98,7 +98,9 @@ func (c *serve) Run(ctx context.Context, to streams) error {
 	current := func() *policy.Snapshot { return snapshot }
 	decider := limiter.New(backend.store, backend.kind, current, observer)
 
-	daemon, err := server.New(ctx, c.options(logger, observer, decider, policiesHandler(current)))
+	observer.CountSwitches(func() int { return len(decider.Switches().List()) })
+
+	daemon, err := server.New(ctx, c.options(logger, observer, decider, policiesHandler(current, decider.Switches())))
 	if err != nil {
 		return suggestFlag(err)
 	}
@@ -112,6 +114,7 @@ func (c *serve) Run(ctx context.Context, to streams) error {
 	probing, endProbing := context.WithCancel(ctx)
 	defer endProbing()
 	background.Go(func() { watchStore(probing, backend.readier, logger) })
+	background.Go(func() { watchSwitches(probing, decider.Switches(), logger) })
 
 	if err := daemon.Run(drain, stop); err != nil {
 		return err
@@ -135,6 +138,8 @@ func (c *serve) options(logger *slog.Logger, observer *telemetry.Telemetry, deci
 		Pages: []server.Page{
 			{Path: "/metrics", About: "metrics for Prometheus", Handler: observer.Handler()},
 			{Path: "/policies", About: "the limits in force, as JSON", Handler: policies},
+			{Path: "/switches", About: "what is switched into shadow or off; PUT and DELETE change it", Handler: switchesHandler(decider.Switches(), logger), AnyMethod: true},
+			{Path: "/unmatched", About: "what was asked of late that no rule is for", Handler: unmatchedHandler(observer.Misses)},
 		},
 		DrainDelay:      c.DrainDelay,
 		ShutdownTimeout: c.ShutdownTimeout,

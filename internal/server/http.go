@@ -61,7 +61,11 @@ func adminHandler(pages []Page) http.Handler {
 	mux := http.NewServeMux()
 	var index strings.Builder
 	for _, p := range pages {
-		mux.Handle("GET "+p.Path, p.Handler)
+		pattern := "GET " + p.Path
+		if p.AnyMethod {
+			pattern = p.Path
+		}
+		mux.Handle(pattern, p.Handler)
 		fmt.Fprintf(&index, "%-10s %s\n", p.Path, p.About)
 	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {

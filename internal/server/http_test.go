@@ -48,7 +48,7 @@ func TestOnlyReadingIsAllowed(t *testing.T) {
 func TestTheIndexListsThePages(t *testing.T) {
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { respond(w, http.StatusOK, "numbers") })
 	h := start(t, &testService{}, func(o *Options) {
-		o.Pages = []Page{{"/metrics", "for Prometheus", page}, {"/policies", "the limits in force", page}}
+		o.Pages = []Page{{Path: "/metrics", About: "for Prometheus", Handler: page}, {Path: "/policies", About: "the limits in force", Handler: page}}
 	})
 	admin := "http://" + h.Addrs().Admin
 	want := "/metrics   for Prometheus\n/policies  the limits in force\n"

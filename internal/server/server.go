@@ -62,6 +62,9 @@ type Page struct {
 	Path    string // such as /metrics
 	About   string // one line for the index
 	Handler http.Handler
+	// AnyMethod says that the handler takes more than GET and itself refuses
+	// what it does not take.
+	AnyMethod bool
 }
 
 // ErrCutOff says that a server was made to stop before it had drained.

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -69,7 +70,7 @@ func TestMissesAreCutAndEscaped(t *testing.T) {
 	}
 	var m misses
 	for i := range 64 {
-		m.see(noon, "shop", append(entries(strings.Split(strings.Repeat("k v ", 20), " ")[:40]...), policy.Entry{Key: fmt.Sprint(i)}), false)
+		m.see(noon, "shop", append(entries(strings.Split(strings.Repeat("k v ", 20), " ")[:40]...), policy.Entry{Key: strconv.Itoa(i)}), false)
 	}
 	if got := m.report().Recent; len(got) != 1 || len(got[0].Entries) != 16 || got[0].MoreEntries != 5 || got[0].Count != 64 {
 		t.Errorf("21 entries: %+v", got)
@@ -100,7 +101,7 @@ func TestMissesAreTheClientsNoLonger(t *testing.T) {
 func TestMissesAreBoundedInNumberAndRate(t *testing.T) {
 	var m misses
 	for i := range 10_000 {
-		m.see(noon.Add(time.Duration(i)*time.Millisecond), "shop", entries("user", fmt.Sprint(i)), false)
+		m.see(noon.Add(time.Duration(i)*time.Millisecond), "shop", entries("user", strconv.Itoa(i)), false)
 	}
 	got := m.report()
 	if len(got.Recent) != 128 || got.Skipped != 9000 {
