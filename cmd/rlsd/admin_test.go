@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // admin runs a subcommand of admin against the daemon. What differs from one
@@ -138,35 +141,45 @@ func TestSwitchesAreSeen(t *testing.T) {
 	}
 }
 
-// TestASwitchWorksWithoutRedis asks an rlsd whose Redis refuses connections.
+// TestASwitchWorksWithoutRedis has a Redis that refuses connections, and one
+// that takes them and is silent.
 func TestASwitchWorksWithoutRedis(t *testing.T) {
-	d, stop := serveHere(t, "--config", write(t, goodPolicy), "--redis-url", "redis://127.0.0.1:1/0")
-	defer stop()
-	d.ignoreLog()
-	ask := func() error {
-		_, err := rls.NewRateLimitServiceClient(d.dial()).ShouldRateLimit(t.Context(), &rls.RateLimitRequest{
-			Domain: "shop",
-			Descriptors: []*common.RateLimitDescriptor{
-				{Entries: []*common.RateLimitDescriptor_Entry{{Key: "api_key", Value: "k1"}}},
-			},
-		})
-		return err
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := ask(); err == nil {
-		t.Fatal("Redis answers")
-	}
-	for _, on := range []string{"shadow --everywhere", "shadow --domain shop", "shadow --domain shop --limit per-key", "off --domain shop --limit per-key"} {
-		if code, _, stderr := d.adminCommand(on); code != exitDone {
-			t.Fatalf("%s: %s", on, stderr)
+	defer func() { _ = silent.Close() }()
+	for _, address := range []string{"127.0.0.1:1", silent.Addr().String()} {
+		d, stop := serveHere(t, "--config", write(t, goodPolicy), "--redis-url", "redis://"+address+"/0")
+		d.ignoreLog()
+		asked := func() error {
+			_, err := rls.NewRateLimitServiceClient(d.dial()).ShouldRateLimit(t.Context(), &rls.RateLimitRequest{
+				Domain: "shop",
+				Descriptors: []*common.RateLimitDescriptor{
+					{Entries: []*common.RateLimitDescriptor_Entry{{Key: "api_key", Value: "k1"}}},
+				},
+			})
+			return err
 		}
-		if got := d.codes(3, "k1"); got != "OK OK OK" {
-			t.Errorf("%s: %s", on, got)
+		if status.Code(asked()) != codes.Unavailable {
+			t.Fatalf("%s: it decides without its Redis", address)
 		}
-		_, flags, _ := strings.Cut(on, " ")
-		d.adminCommand("clear " + flags)
-		if err := ask(); err == nil {
-			t.Errorf("%s and cleared: no error", on)
+		for _, flags := range []string{"shadow --everywhere", "shadow --domain shop", "shadow --domain shop --limit per-key", "off --domain shop --limit per-key"} {
+			if code, _, stderr := d.adminCommand(flags); code != exitDone {
+				t.Fatalf("%s: %s", flags, stderr)
+			}
+			if got := d.codes(3, "k1"); got != "OK OK OK" {
+				t.Errorf("%s: %s", flags, got)
+			}
+			_, target, _ := strings.Cut(flags, " ")
+			if code, _, stderr := d.adminCommand("clear " + target); code != exitDone {
+				t.Errorf("clear %s: %s", target, stderr)
+			}
+			if status.Code(asked()) != codes.Unavailable {
+				t.Errorf("%s and cleared: it decides without its Redis", flags)
+			}
 		}
+		stop()
 	}
 }
 
