@@ -59,6 +59,7 @@ type observed []string
 func (o *observed) Decided(l *policy.Limit, outcome limiter.Outcome) {
 	*o = append(*o, fmt.Sprint(l.Name, " ", []string{"allowed", "denied", "shadow denied", "peeked", "failed"}[outcome]))
 }
+
 func (o *observed) DecidedValue(l *policy.Limit, value string, outcome limiter.Outcome) {
 	*o = append(*o, fmt.Sprint(l.Name, " of ", value, " ", []string{"allowed", "denied", "shadow denied", "peeked", "failed"}[outcome]))
 }
