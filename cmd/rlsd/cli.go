@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -58,6 +59,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	)
 	if err != nil {
 		return report(stderr, err)
+	}
+	for i, arg := range args {
+		if !utf8.ValidString(arg) { // the parser would change it
+			complain(stderr, fmt.Errorf("argument %d, %q, is not UTF-8", i+1, arg))
+			return exitUsage
+		}
 	}
 	command, err := parser.Parse(args)
 	if helped {

@@ -256,3 +256,14 @@ func TestDecideHidesControlCharacters(t *testing.T) {
 		t.Errorf("printed %q", stdout)
 	}
 }
+
+// TestArgumentsAreUTF8 holds that nothing else is asked for in place of what is
+// not.
+func TestArgumentsAreUTF8(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"user=\xff"}, {"--domain", "shop\xff", "user=a"}} {
+		if code, stdout, stderr := decides(t, args...); code != exitUsage || stdout != "" || !strings.Contains(stderr, "is not UTF-8") {
+			t.Errorf("%q: exit %d, %q, %q", args, code, stdout, stderr)
+		}
+	}
+}

@@ -15,6 +15,18 @@ local function log_view(key)
   return { key = key, n = n, n0 = n, low = n + 1, over = {}, read = {}, first = 2, reset = 0 }
 end
 
+-- log_empty returns a view of an empty log, log_copy one that can be changed
+-- without changing v. Neither is to be saved.
+local function log_empty(v)
+  return { key = v.key, n = 0, n0 = 0, low = 1, over = {}, read = {}, first = 2, reset = 0 }
+end
+
+local function log_copy(v)
+  local over = {}
+  for i = v.low, v.n do over[i] = v.over[i] end
+  return { key = v.key, n = v.n, n0 = v.n0, low = v.low, over = over, read = v.read, first = v.first, reset = v.reset }
+end
+
 local function log_reset(v)
   v.n, v.low, v.over = v.n0, v.n0 + 1, {}
 end

@@ -66,7 +66,7 @@ func (l *Limiter) Decide(ctx context.Context, now time.Time, req *Request, v *Ve
 	if err != nil {
 		return err
 	}
-	l.conclude(w, req, now, by, v)
+	l.conclude(w, req, by, v)
 	return nil
 }
 
@@ -240,27 +240,24 @@ func never(op *store.Op, now time.Time, cost int64) bool {
 }
 
 // conclude turns the ops into the verdict. Those that failed say nothing.
-func (l *Limiter) conclude(w *work, req *Request, now time.Time, by string, v *Verdict) {
+func (l *Limiter) conclude(w *work, req *Request, by string, v *Verdict) {
 	v.Allowed = !store.Denied(w.ops)
 	for i := 0; i < len(w.ops); {
 		from, descriptor := len(v.results), w.ops[i].Descriptor
 		for ; i < len(w.ops) && w.ops[i].Descriptor == descriptor; i++ {
-			l.report(w, req, i, now, by, v)
+			l.report(w, req, i, by, v)
 		}
 		v.Statuses[descriptor].Results = slices.Clip(v.results[from:])
 	}
 }
 
-func (l *Limiter) report(w *work, req *Request, i int, now time.Time, by string, v *Verdict) {
+func (l *Limiter) report(w *work, req *Request, i int, by string, v *Verdict) {
 	op := &w.ops[i]
 	if op.Err != nil {
 		l.observer.Decided(w.known[i], Failed)
 		return
 	}
 	over := !op.Decision.Allowed && op.Kind != store.Give
-	if over && never(op, now, w.takenBy(i)) {
-		op.Decision.RetryAfter = algo.Never
-	}
 	if !w.canWait {
 		op.Decision.Delay = 0
 	}
@@ -278,19 +275,6 @@ func (l *Limiter) report(w *work, req *Request, i int, now time.Time, by string,
 			l.observer.DecidedValue(w.known[i], value, outcome(op, over))
 		}
 	}
-}
-
-// takenBy returns what the request wants of the bucket of op i up to that op: it
-// may ask for it several times.
-func (w *work) takenBy(i int) int64 {
-	sum := int64(0)
-	for j := range i + 1 {
-		op, other := &w.ops[i], &w.ops[j]
-		if other.Kind == store.Take && other.Key == op.Key && other.Limit.ID() == op.Limit.ID() {
-			sum = min(sum+other.Cost, algo.MaxCost)
-		}
-	}
-	return sum
 }
 
 func outcome(op *store.Op, over bool) Outcome {

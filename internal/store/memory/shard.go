@@ -161,7 +161,7 @@ func (sh *shard) takeOne(now int64, op *store.Op) {
 		state = r.state
 	}
 	before := state
-	op.Decision = perform(&state, op, op.Kind, now, op.Cost)
+	op.Decision = perform(&state, op, op.Kind, now)
 	if state == before || op.Kind == store.Peek {
 		return
 	}
@@ -179,16 +179,16 @@ func (sh *shard) takeOne(now int64, op *store.Op) {
 	sh.keep(op.Key, newRecord(id, state, now+op.Decision.ResetAfter))
 }
 
-// perform steps the state by a cost as the kind of op wants it.
-func perform(state *algo.State, op *store.Op, kind store.Kind, now, cost int64) algo.Decision {
+// perform steps the state as the kind of op wants it.
+func perform(state *algo.State, op *store.Op, kind store.Kind, now int64) algo.Decision {
 	switch kind {
 	case store.Peek:
 		return algo.Step(state, op.Limit, now, 0, 0)
 	case store.Give:
-		return algo.Step(state, op.Limit, now, -cost, 0)
+		return algo.Step(state, op.Limit, now, -op.Cost, 0)
 	case store.Charge:
-		return algo.Charge(state, op.Limit, now, cost)
+		return algo.Charge(state, op.Limit, now, op.Cost)
 	default:
-		return algo.Step(state, op.Limit, now, cost, 0)
+		return algo.Step(state, op.Limit, now, op.Cost, 0)
 	}
 }

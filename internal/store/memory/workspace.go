@@ -23,7 +23,6 @@ type bucket struct {
 	before   algo.State
 	state    algo.State
 	reset    int64 // the ResetAfter of state
-	asked    int64 // what must takes were denied
 }
 
 var workspaces = sync.Pool{New: func() any { return new(workspace) }}
@@ -69,7 +68,8 @@ func (w *workspace) bucket(s *Store, key string, id uint64) int {
 
 // perform decides all ops. It steps every bucket in order first; if the
 // verdict leaves something of that unwritten, it begins anew with what is
-// written, and answers what remains for the rest.
+// written, and answers what remains for the rest. Then it settles how long those
+// have to wait that a bucket was denied together.
 func (w *workspace) perform(now int64, ops []store.Op) {
 	for i := range ops {
 		if ops[i].Err == nil {
@@ -77,9 +77,15 @@ func (w *workspace) perform(now int64, ops []store.Op) {
 		}
 	}
 	denied := store.Denied(ops)
-	if !unwritten(ops, denied) {
-		return
+	if unwritten(ops, denied) {
+		w.anew(now, ops, denied)
 	}
+	if denied {
+		w.settle(now, ops)
+	}
+}
+
+func (w *workspace) anew(now int64, ops []store.Op, denied bool) {
 	for i := range w.buckets {
 		w.buckets[i].state = w.buckets[i].before
 	}
@@ -96,21 +102,12 @@ func (w *workspace) perform(now int64, ops []store.Op) {
 	}
 }
 
-// step performs op i as one of the given kind. What a must take was denied the
-// takes after it ask for too, so that they tell when there will be enough for
-// all. Only of an op that is itself a peek is nothing kept: a peek on behalf of
-// another may re-date the state.
+// step performs op i as one of the given kind. Only of an op that is itself a
+// peek is nothing kept: a peek on behalf of another may re-date the state.
 func (w *workspace) step(now int64, i int, op *store.Op, kind store.Kind) algo.Decision {
 	b := &w.buckets[w.of[i]]
 	state := b.state
-	cost := op.Cost
-	if kind == store.Take {
-		cost = min(cost+b.asked, algo.MaxCost)
-	}
-	d := perform(&state, op, kind, now, cost)
-	if kind == store.Take && op.Role == store.Must && !d.Allowed {
-		b.asked = cost
-	}
+	d := perform(&state, op, kind, now)
 	if op.Kind != store.Peek && state != b.state {
 		b.state, b.reset = state, d.ResetAfter
 	}

@@ -12,10 +12,11 @@
 -- the next write, whoever wrote it.
 local TAKE, PEEK, GIVE, CHARGE = 1, 2, 3, 4
 local MUST, QUOTA = 1, 2
-local MAX_CHARGE, MAX_COST = 1000000000, 9007199254740991
+local MAX_CHARGE = 1000000000
+local MAX_ATTEMPTS = 8
 local FOREIGN = 2
 local OP, RECORD, OUTCOME = '<HBBBHc8i8i8i8i8i8i8', '<c8i8i8i8i8', '<i8i8i8i8i8'
-local LOG = 2
+local FIXED, LOG = 1, 2
 local ONE_OP = 73 -- bytes of ARGV[1] with one op
 local spread = unpack
 local unpack, pack, ceil = struct.unpack, struct.pack, math.ceil

@@ -8,7 +8,7 @@ local function load(key)
   local records = {}
   for at = 2, #v, 40 do
     local id, till, a, b, c = unpack(RECORD, v, at)
-    records[#records + 1] = { id = id, till = till, a = a, b = b, c = c, a0 = a, b0 = b, c0 = c, asked = 0 }
+    records[#records + 1] = { id = id, till = till, a = a, b = b, c = c, a0 = a, b0 = b, c0 = c }
   end
   return records
 end
@@ -17,7 +17,7 @@ local function find(records, id)
   for i = 1, #records do
     if records[i].id == id then return records[i] end
   end
-  local r = { id = id, till = 0, a = 0, b = 0, c = 0, a0 = 0, b0 = 0, c0 = 0, asked = 0 }
+  local r = { id = id, till = 0, a = 0, b = 0, c = 0, a0 = 0, b0 = 0, c0 = 0 }
   records[#records + 1] = r
   return r
 end
@@ -33,15 +33,12 @@ local function log_twin(view, a, _, _, ...)
   return 0, 0, 0, 0, a, 0, 0, 0
 end
 
--- perform steps the op's record as the kind wants it. What a must take was
--- denied the takes after it ask for too, so that they tell when there will be
--- enough for all. Only of an op that is
+-- perform steps the op's record as the kind wants it. Only of an op that is
 -- itself a peek is nothing kept: a peek on behalf of another may re-date the
 -- state.
 local function perform(op, kind)
   local r, twin, cost = op.record, op.twin, op.cost
   if kind == PEEK then cost = 0 elseif kind == GIVE then cost = -cost end
-  if kind == TAKE then cost = cost + r.asked < MAX_COST and cost + r.asked or MAX_COST end
   local p1, p2, p3, p4, p5 = op.p1, op.p2, op.p3, op.p4, op.p5
   if kind == CHARGE then p5 = 0 end -- nobody waits for what has happened
   local ok, left, retry, reset, a, b, c, delay = twin(r.a, r.b, r.c, now, cost, 0, p1, p2, p3, p4, p5)
@@ -53,7 +50,6 @@ local function perform(op, kind)
     _, _, _, _, a, b, c = twin(a, b, c, now, cost, p4, p1, p2, p3, p4, p5)
     _, left, retry, reset, a, b, c = twin(a, b, c, now, 0, 0, p1, p2, p3, p4, p5)
   end
-  if kind == TAKE and op.role == MUST and ok == 0 then r.asked = cost end
   if op.kind ~= PEEK and (a ~= r.a or b ~= r.b or c ~= r.c or op.view and (ok == 1 or kind == CHARGE)) then
     r.a, r.b, r.c, r.till, r.touched = a, b, c, now + reset, true
   end
@@ -68,7 +64,7 @@ while pos <= #input do
   local key, algorithm, kind, role, descriptor, id, cost, p1, p2, p3, p4, p5, after = unpack(OP, input, pos)
   local records = nodes[key]
   local op = {
-    twin = twins[algorithm], kind = kind, role = role, descriptor = descriptor, cost = cost,
+    twin = twins[algorithm], algorithm = algorithm, kind = kind, role = role, descriptor = descriptor, cost = cost,
     p1 = p1, p2 = p2, p3 = p3, p4 = p4, p5 = p5, record = records and find(records, id),
     ok = FOREIGN, left = 0, retry = 0, reset = 0, delay = 0,
   }
@@ -80,6 +76,8 @@ while pos <= #input do
   end
   if records then
     op.ok, op.left, op.retry, op.reset, op.delay = perform(op, kind)
+    op.record.parts = op.record.parts or {}
+    table.insert(op.record.parts, op)
   end
   if role == QUOTA then quotas = true end
   pos, n = after, n + 1
@@ -144,6 +142,63 @@ if anew then
     end
   end
   spoil()
+end
+
+-- attempt returns for how long the first of the parts that is denied would have
+-- to wait, if they came at a time and found a state, and 0 if none is.
+local function attempt(parts, at, a, b, c, view)
+  for i = 1, #parts do
+    local op = parts[i]
+    local cost = op.cost
+    if op.kind == PEEK then cost = 0 elseif op.kind == GIVE then cost = -cost end
+    local step = op.view and function(...) return log_twin(view, ...) end or twins[op.algorithm]
+    local ok, _, retry, _, x, y, z = step(a, b, c, at, cost, 0, op.p1, op.p2, op.p3, op.p4, op.p5)
+    if ok == 0 and op.role == MUST and op.kind ~= GIVE then return retry end
+    if ok == 1 and op.kind ~= PEEK then a, b, c = x, y, z end
+  end
+  return 0
+end
+
+-- together returns the longest that one of the parts was told to wait; 0 if
+-- nothing is to be settled.
+local function together(parts)
+  local wait = 0
+  for i = 1, #parts do
+    local op = parts[i]
+    if op.ok == FOREIGN or op.kind == CHARGE or op.retry < 0 then return 0 end
+    if op.role == MUST and op.kind ~= GIVE and op.retry > wait then wait = op.retry end
+  end
+  return #parts > 1 and wait or 0
+end
+
+-- settle sets right for how long the parts of a denied request have to wait that
+-- ask one bucket together: if the request comes again, so do all of them. Of a
+-- fixed window they wait for its end anyway.
+local function settle(r)
+  local parts = r.parts
+  local wait = together(parts)
+  if wait == 0 then return end
+  local view = parts[1].view
+  if attempt(parts, now, 0, 0, 0, view and log_empty(view)) ~= 0 then
+    wait = -1
+  elseif parts[1].algorithm ~= FIXED then
+    local more
+    for _ = 1, MAX_ATTEMPTS do
+      more = attempt(parts, now + wait, r.a, r.b, r.c, view and log_copy(view))
+      if more == 0 then break end
+      wait = wait + more
+    end
+    if more ~= 0 then wait = parts[1].reset end
+  end
+  for i = 1, #parts do
+    if parts[i].role == MUST and parts[i].ok == 0 then parts[i].retry = wait end
+  end
+end
+if denied then
+  for i = 1, n do
+    local r = ops[i].record
+    if r and r.parts[1] == ops[i] then settle(r) end
+  end
 end
 
 -- save writes the records of a key back if one of them changed.

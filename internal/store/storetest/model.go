@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
+	"sort"
 	"testing"
 
 	"github.com/rlsd/rlsd/internal/algo"
@@ -59,16 +61,8 @@ type model map[string]algo.State
 func (m model) take(now int64, ops []store.Op) []algo.Decision {
 	out := make([]algo.Decision, len(ops))
 	tried := maps.Clone(m)
-	asked := map[string]int64{} // what must takes were denied, by bucket
-	for i, op := range ops {
-		bucket := bucketOf(&op)
-		if op.Kind == store.Take {
-			op.Cost += asked[bucket]
-		}
-		out[i] = tried.do(now, &op, op.Kind)
-		if op.Kind == store.Take && op.Role == store.Must && !out[i].Allowed {
-			asked[bucket] = op.Cost
-		}
+	for i := range ops {
+		out[i] = tried.do(now, &ops[i], ops[i].Kind)
 	}
 	over := func(i int) bool { return !out[i].Allowed && ops[i].Kind != store.Give }
 	overdrawn := map[int]bool{}
@@ -100,6 +94,9 @@ func (m model) take(now int64, ops []store.Op) []algo.Decision {
 	}
 	if !undone {
 		maps.Copy(m, tried)
+		if denied {
+			m.settle(now, ops, out)
+		}
 		return out
 	}
 	for i := range ops {
@@ -113,7 +110,49 @@ func (m model) take(now int64, ops []store.Op) []algo.Decision {
 			out[i].Remaining, out[i].ResetAfter = d.Remaining, d.ResetAfter
 		}
 	}
+	if denied {
+		m.settle(now, ops, out)
+	}
 	return out
+}
+
+// settle gives the parts of a denied request that ask one bucket together the
+// time at which all of them fit, by bisection.
+func (m model) settle(now int64, ops []store.Op, out []algo.Decision) {
+	parts := map[string][]int{}
+	for i := range ops {
+		parts[bucketOf(&ops[i])] = append(parts[bucketOf(&ops[i])], i)
+	}
+	for bucket, parts := range parts {
+		over := func(i int) bool { return ops[i].Role == store.Must && ops[i].Kind != store.Give && !out[i].Allowed }
+		if len(parts) < 2 || !slices.ContainsFunc(parts, over) || slices.ContainsFunc(parts, func(i int) bool {
+			return ops[i].Kind == store.Charge || out[i].RetryAfter == algo.Never
+		}) {
+			continue
+		}
+		fits := func(at int64, s algo.State) bool {
+			alone := model{bucket: s}
+			for _, i := range parts {
+				before := alone[bucket]
+				if d := alone.do(at, &ops[i], ops[i].Kind); !d.Allowed {
+					if ops[i].Role == store.Must && ops[i].Kind != store.Give {
+						return false
+					}
+					alone[bucket] = before
+				}
+			}
+			return true
+		}
+		wait := int64(algo.Never)
+		if fits(now, algo.State{}) {
+			wait = int64(sort.Search(int(algo.MaxWindow), func(t int) bool { return fits(now+int64(t), m[bucket]) }))
+		}
+		for _, i := range parts {
+			if over(i) {
+				out[i].RetryAfter = wait
+			}
+		}
+	}
 }
 
 func (m model) do(now int64, op *store.Op, kind store.Kind) algo.Decision {

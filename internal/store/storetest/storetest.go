@@ -219,38 +219,64 @@ func sameKeyTwice(t *testing.T, s store.Store) {
 	expectLeft(t, s, "twice", l, 2)
 }
 
-// partsRetry holds that the longest retry-after of a request that takes a
-// bucket in parts is when all of them fit, and that no part makes it shorter.
+// partsRetry holds that the retry-after of a request that asks a bucket in parts
+// is when all of them fit, a peek among them, and that there is none if they
+// never do.
 func partsRetry(t *testing.T, s store.Store) {
+	for _, l := range partsLimits() {
+		for i, costs := range [][]int64{
+			{1, 1}, {3, 1}, {1, 3}, {2, 1, 4}, {10}, {5, 5}, {6, 1}, {6, 6}, {9, 0}, {10, 0}, {3, 0}, {0, 3}, {4, 0, 4}, {3, 6},
+		} {
+			key := fmt.Sprint("parts/", l.Algorithm, l.MaxDelay, i)
+			at := int64(now) + 3*algotest.Second
+			take(t, s, at-algotest.Second/10, must(key, l, 3))
+			take(t, s, at, must(key, l, 4))
+			ask := func(at int64) (allowed bool, retry int64) {
+				var ops []store.Op
+				for j, cost := range costs {
+					op := in(store.Must, j, must(key, l, cost))
+					if cost == 0 {
+						op.Kind = store.Peek
+					}
+					ops = append(ops, op)
+				}
+				ops = take(t, s, at, ops...)
+				for _, op := range ops {
+					if retry = max(retry, op.Decision.RetryAfter); op.Decision.RetryAfter == algo.Never {
+						return false, algo.Never
+					}
+				}
+				return !store.Denied(ops), retry
+			}
+			at += algotest.Second / 5
+			_, retry := ask(at)
+			if retry == algo.Never {
+				if in, _ := ask(at + 3*algotest.Minute); in {
+					t.Errorf("%v, parts of %d: never, and yet", *l, costs)
+				}
+				continue
+			}
+			if early, _ := ask(at + retry - 1); early && retry > 0 {
+				t.Errorf("%v, parts of %d: admitted before %d µs", *l, costs, retry)
+			}
+			if in, _ := ask(at + retry); !in && retry > 0 {
+				t.Errorf("%v, parts of %d: denied after %d µs", *l, costs, retry)
+			}
+		}
+	}
+}
+
+func partsLimits() (limits []*algo.Limit) {
 	for _, a := range algo.All() {
 		l := &algo.Limit{Algorithm: a, Quota: 10, Window: 10 * algotest.Second}
 		if a.IsBucket() {
 			l.Burst = 10
 		}
-		for i, costs := range [][]int64{{1, 1}, {3, 1}, {1, 3}, {2, 1, 4}, {10}, {5, 5}} {
-			key := fmt.Sprint("parts/", a, i)
-			take(t, s, now, must(key, l, 8))
-			take(t, s, now+algotest.Second/10, must(key, l, 2))
-			ask := func(at int64) (allowed bool, retry int64) {
-				var ops []store.Op
-				for j, cost := range costs {
-					ops = append(ops, in(store.Must, j, must(key, l, cost)))
-				}
-				for _, op := range take(t, s, at, ops...) {
-					retry = max(retry, op.Decision.RetryAfter)
-				}
-				return retry == 0, retry
-			}
-			at := int64(now) + algotest.Second/5
-			_, retry := ask(at)
-			if early, _ := ask(at + retry - 1); early {
-				t.Errorf("%v, parts of %d: admitted before %d µs", a, costs, retry)
-			}
-			if in, _ := ask(at + retry); !in {
-				t.Errorf("%v, parts of %d: denied after %d µs", a, costs, retry)
-			}
-		}
+		limits = append(limits, l)
 	}
+	brief := *limits[algo.LeakyBucket-1]
+	brief.MaxDelay = 5 * algotest.Second
+	return append(limits, &brief)
 }
 
 func shadow(t *testing.T, s store.Store) {
