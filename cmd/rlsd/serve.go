@@ -25,8 +25,12 @@ type serve struct {
 	Config []string `required:"" placeholder:"PATH" env:"RLSD_CONFIG" help:"Rule files, or directories of them, whose *.yaml and *.yml are read. May be repeated; in the variable, separate with commas."`
 
 	GRPCAddr  string `name:"grpc-addr" default:":8081" env:"RLSD_GRPC_ADDR" help:"Where to answer gRPC: host:port or unix:PATH."`
-	HTTPAddr  string `name:"http-addr" default:":8080" env:"RLSD_HTTP_ADDR" help:"Where to answer probes: /healthz, /readyz, /healthcheck."`
+	HTTPAddr  string `name:"http-addr" default:":8080" env:"RLSD_HTTP_ADDR" help:"Where to answer HTTP: POST /json, and probes: /healthz, /readyz, /healthcheck."`
 	AdminAddr string `default:"127.0.0.1:6070" env:"RLSD_ADMIN_ADDR" help:"Where to show /metrics, /policies and /unmatched and to take /switches. It has no access control."`
+
+	ResponseHeaders []string `default:"ietf" placeholder:"ietf,x-ratelimit,reference|none" env:"RLSD_RESPONSE_HEADERS" help:"Which headers tell clients of their limits through Envoy: ietf (RateLimit, RateLimit-Policy), x-ratelimit (Envoy then sends none of its own), reference (RateLimit-Limit, -Remaining, -Reset), or none. Retry-After is sent in any case. Default: ietf."`
+	DeniedBody      string   `default:"none" enum:"problem+json,none" env:"RLSD_DENIED_BODY" help:"What body Envoy sends on a denial: problem+json (not where gRPC calls are limited), or none."`
+	EnvoyMinVersion string   `default:"1.36" placeholder:"X.Y" env:"RLSD_ENVOY_MIN_VERSION" help:"The oldest Envoy in use. Before 1.40 its headers tell no window that is not a single unit."`
 
 	Store            string        `placeholder:"memory|redis" env:"RLSD_STORE" help:"Where the counters live: in this process, or in Redis and shared by all instances. Default: memory, or redis if --redis-url is given."`
 	RedisURL         string        `name:"redis-url" placeholder:"URL" env:"RLSD_REDIS_URL" help:"Which Redis, as in redis://user:password@host:6379/0. Default: ${redis_url}."`
@@ -70,7 +74,8 @@ func (c *serve) Validate() error {
 	case c.ShutdownTimeout < 0:
 		return fmt.Errorf("--shutdown-timeout %v: want 0 or more", c.ShutdownTimeout)
 	}
-	return nil
+	_, err := c.rlsOptions()
+	return err
 }
 
 // Run wires the daemon together and serves until a signal or the end of ctx.
@@ -100,7 +105,12 @@ func (c *serve) Run(ctx context.Context, to streams) error {
 
 	observer.CountSwitches(func() int { return len(decider.Switches().List()) })
 
-	daemon, err := server.New(ctx, c.options(logger, observer, decider, policiesHandler(current, decider.Switches())))
+	answers, err := c.rlsOptions()
+	if err != nil {
+		return err
+	}
+	envoys := service.NewRLS(decider, time.Now, answers)
+	daemon, err := server.New(ctx, c.options(logger, observer, decider, envoys, policiesHandler(current, decider.Switches())))
 	if err != nil {
 		return suggestFlag(err)
 	}
@@ -124,17 +134,18 @@ func (c *serve) Run(ctx context.Context, to streams) error {
 }
 
 // options says what the server serves.
-func (c *serve) options(logger *slog.Logger, observer *telemetry.Telemetry, decider *limiter.Limiter, policies http.Handler) server.Options {
+func (c *serve) options(logger *slog.Logger, observer *telemetry.Telemetry, decider *limiter.Limiter, envoys *service.RLS, policies http.Handler) server.Options {
 	return server.Options{
 		Addrs: server.Addrs{GRPC: c.GRPCAddr, HTTP: c.HTTPAddr, Admin: c.AdminAddr},
 		Register: []func(grpc.ServiceRegistrar){
-			service.NewRLS(decider, time.Now).Register,
+			envoys.Register,
 			service.NewDecide(decider, time.Now).Register,
 		},
 		Codec:       service.Codec(),
 		HealthNames: service.HealthNames(),
 		Descriptors: service.DescriptorSet(),
 		Unlogged:    service.DecidingMethods(),
+		Routes:      []server.Route{{Pattern: "POST /json", Handler: envoys}},
 		Pages: []server.Page{
 			{Path: "/metrics", About: "metrics for Prometheus", Handler: observer.Handler()},
 			{Path: "/policies", About: "the limits in force, as JSON", Handler: policies},

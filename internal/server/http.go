@@ -34,7 +34,7 @@ func serveHTTP(name string, s *http.Server, l net.Listener) error {
 // probeHandler answers probes: /healthz whether the process lives, /readyz
 // whether it wants traffic, and /healthcheck the latter in the words of
 // Envoy's reference service.
-func probeHandler(current func() phase) http.Handler {
+func probeHandler(current func() phase) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		respond(w, http.StatusOK, "alive\n")
@@ -54,6 +54,31 @@ func probeHandler(current func() phase) http.Handler {
 		respond(w, http.StatusOK, "OK")
 	})
 	return mux
+}
+
+// routes adds the routes to those of the probes.
+func (s *Server) routes(mux *http.ServeMux) http.Handler {
+	for _, r := range s.options.Routes {
+		mux.Handle(r.Pattern, s.route(r.Handler))
+	}
+	return mux
+}
+
+// route keeps a panic of the handler to the one request, and asks clients to
+// connect elsewhere while the server drains.
+func (s *Server) route(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if p := recover(); p != nil {
+				_ = s.options.recovered(r.Context(), p)
+				respond(w, http.StatusInternalServerError, "internal error\n")
+			}
+		}()
+		if s.currentPhase() == draining {
+			w.Header().Set("Connection", "close")
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // adminHandler serves the pages, and at / what there is to see.

@@ -28,7 +28,7 @@ import (
 // free one, or unix:PATH.
 type Addrs struct {
 	GRPC  string
-	HTTP  string // probes
+	HTTP  string // probes and routes
 	Admin string // pages
 }
 
@@ -41,6 +41,7 @@ type Options struct {
 	HealthNames []string         // what health checks may ask for besides ""
 	Descriptors []byte           // a FileDescriptorSet that reflection prefers to the linked one; may be nil
 	Unlogged    []string         // full methods too frequent for a log line each, such as /a.B/C
+	Routes      []Route          // of the HTTP port, besides probes
 	Pages       []Page           // of the admin port
 
 	// DrainDelay is how long to go on answering after saying that this server
@@ -55,6 +56,12 @@ type Options struct {
 	Logger   *slog.Logger
 	Metrics  prometheus.Registerer // where the metrics of gRPC calls go
 	Panicked func()                // called for each panic of a call
+}
+
+// A Route answers requests over HTTP.
+type Route struct {
+	Pattern string // of http.ServeMux, such as POST /json
+	Handler http.Handler
 }
 
 // A Page is something to see on the admin port.
@@ -97,7 +104,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		ls.close()
 		return nil, err
 	}
-	s.probes = newHTTP(probeHandler(s.currentPhase), o.Logger)
+	s.probes = newHTTP(s.routes(probeHandler(s.currentPhase)), o.Logger)
 	s.admin = newHTTP(adminHandler(o.Pages), o.Logger)
 	return s, nil
 }

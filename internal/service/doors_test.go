@@ -89,6 +89,11 @@ func (nobody) Unmatched(string, policy.Descriptor)                 {}
 // dial serves both doors over the store and returns a connection to them.
 func dial(t *testing.T, s store.Store) *grpc.ClientConn {
 	t.Helper()
+	return dialWith(t, s, service.RLSOptions{Envoy: 40})
+}
+
+func dialWith(t *testing.T, s store.Store, o service.RLSOptions) *grpc.ClientConn {
+	t.Helper()
 	snapshot, err := file.Parse("rules.yaml", []byte(rules))
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +101,7 @@ func dial(t *testing.T, s store.Store) *grpc.ClientConn {
 	l := limiter.New(s, "memory", func() *policy.Snapshot { return snapshot }, nobody{})
 	clock := func() time.Time { return now }
 	server := grpc.NewServer(grpc.ForceServerCodecV2(service.Codec()))
-	service.NewRLS(l, clock).Register(server)
+	service.NewRLS(l, clock, o).Register(server)
 	service.NewDecide(l, clock).Register(server)
 	listener := bufconn.Listen(1 << 20)
 	go func() { _ = server.Serve(listener) }()

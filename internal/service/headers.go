@@ -1,51 +1,162 @@
 package service
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 
 	rlsdv1 "github.com/rlsd/rlsd/gen/rlsd/v1"
 	"github.com/rlsd/rlsd/internal/limiter"
 )
 
-// headers tells the verdict to a client in the header fields of HTTP, without
-// the limits that are in shadow or hidden:
+// A header is a field of HTTP that tells a client of its limits:
 //
 //	Retry-After: 42                               on a denial, unless no wait helps
 //	RateLimit-Policy: "per-user";q=100;w=60       draft-ietf-httpapi-ratelimit-headers,
 //	RateLimit: "per-user";r=0;t=42                every limit once
 //	X-RateLimit-Limit, -Remaining, -Reset         what came before, of one limit
+//	RateLimit-Limit, -Remaining, -Reset           the same, of the reference service
 //
-// Durations are in seconds, rounded up.
-func headers(v *limiter.Verdict, now int64) []*rlsdv1.Header {
-	var out []*rlsdv1.Header
-	add := func(name string, value []byte) {
-		out = append(out, &rlsdv1.Header{Name: name, Value: string(value)})
+// Durations are in seconds, rounded up. Limits that are in shadow or hidden are
+// left out.
+type header struct{ canonical, lower string }
+
+var (
+	retryAfterHeader = &header{"Retry-After", "retry-after"}
+	policyHeader     = &header{"RateLimit-Policy", "ratelimit-policy"}
+	limitHeader      = &header{"RateLimit", "ratelimit"}
+
+	xRateLimitHeaders = [3]*header{
+		{"X-RateLimit-Limit", "x-ratelimit-limit"},
+		{"X-RateLimit-Remaining", "x-ratelimit-remaining"},
+		{"X-RateLimit-Reset", "x-ratelimit-reset"},
 	}
-	var buf [256]byte
-	if seconds, ok := retryAfter(v); ok && !v.Allowed {
-		add("Retry-After", appendInteger(buf[:0], seconds))
+	referenceHeaders = [3]*header{
+		{"RateLimit-Limit", "ratelimit-limit"},
+		{"RateLimit-Remaining", "ratelimit-remaining"},
+		{"RateLimit-Reset", "ratelimit-reset"},
 	}
-	told := shownLimits(v)
-	if len(told) == 0 {
-		return out
-	}
-	policies, limits := buf[:0], make([]byte, 0, 256)
-	for i := range told {
-		l := &told[i]
-		policies, limits = l.appendName(policies, i), l.appendName(limits, i)
-		policies = appendInteger(append(policies, ";q="...), l.Limit.Quota)
-		if l.Limit.Window >= second {
-			policies = appendInteger(append(policies, ";w="...), ceilSeconds(l.Limit.Window))
+)
+
+// A HeaderSet says which header fields tell clients of their limits, besides
+// Retry-After.
+type HeaderSet uint8
+
+// The families of header fields.
+const (
+	IETF       HeaderSet = 1 << iota // RateLimit-Policy, RateLimit
+	XRateLimit                       // X-RateLimit-Limit, -Remaining, -Reset
+	Reference                        // RateLimit-Limit, -Remaining, -Reset
+)
+
+// ParseHeaderSet reads a list of ietf, x-ratelimit and reference, or none alone.
+func ParseHeaderSet(names []string) (set HeaderSet, err error) {
+	for _, name := range names {
+		switch name {
+		case "ietf":
+			set |= IETF
+		case "x-ratelimit":
+			set |= XRateLimit
+		case "reference":
+			set |= Reference
+		case "none":
+			if len(names) > 1 {
+				return 0, errors.New("none goes with nothing else")
+			}
+		default:
+			return 0, fmt.Errorf("%q: want ietf, x-ratelimit and reference, or none", name)
 		}
-		limits = appendInteger(append(limits, ";r="...), l.Decision.Remaining)
-		limits = appendInteger(append(limits, ";t="...), ceilSeconds(untilReset(l.Result, now)))
 	}
-	add("RateLimit-Policy", policies)
-	add("RateLimit", limits)
-	if r := standing(v, told); r != nil {
-		add("X-RateLimit-Limit", appendInteger(buf[:0], r.Limit.Quota))
-		add("X-RateLimit-Remaining", appendInteger(buf[:0], r.Decision.Remaining))
-		add("X-RateLimit-Reset", appendInteger(buf[:0], ceilSeconds(untilReset(r, now))))
+	return set, nil
+}
+
+// A clientView is what clients are told of a verdict. It is made to be used
+// again.
+type clientView struct {
+	limits []shownLimit
+	fields []headerField
+	text   []byte // all values
+}
+
+type headerField struct {
+	*header
+
+	value    string
+	from, to int // in text
+}
+
+// see looks at the verdict and renders the headers of the set.
+func (c *clientView) see(v *limiter.Verdict, now int64, set HeaderSet) {
+	c.limits, c.fields, c.text = appendShown(c.limits[:0], v), c.fields[:0], c.text[:0]
+	if seconds, ok := retryAfter(v); ok && !v.Allowed {
+		c.addNumber(retryAfterHeader, seconds)
+	}
+	if set&IETF != 0 && len(c.limits) > 0 {
+		c.addLists(now)
+	}
+	if r := standing(v, c.limits); r != nil {
+		if set&XRateLimit != 0 {
+			c.addNumbers(&xRateLimitHeaders, r, now)
+		}
+		if set&Reference != 0 {
+			c.addNumbers(&referenceHeaders, r, now)
+		}
+	}
+	all := string(c.text)
+	for i := range c.fields {
+		f := &c.fields[i]
+		f.value = all[f.from:f.to]
+	}
+}
+
+// add adds a header whose value is the text from there on.
+func (c *clientView) add(h *header, from int) {
+	c.fields = append(c.fields, headerField{header: h, from: from, to: len(c.text)})
+}
+
+func (c *clientView) addNumber(h *header, n int64) {
+	from := len(c.text)
+	c.text = appendInteger(c.text, n)
+	c.add(h, from)
+}
+
+// addNumbers tells one limit within the bounds of Envoy's own headers, in which
+// all is 32 bits wide and no more remains than there is a window.
+func (c *clientView) addNumbers(h *[3]*header, r *limiter.Result, now int64) {
+	quota := clamp(r.Limit.Quota)
+	c.addNumber(h[0], int64(quota))
+	c.addNumber(h[1], int64(min(clamp(r.Decision.Remaining), quota)))
+	c.addNumber(h[2], ceilSeconds(untilReset(r, now)))
+}
+
+// addLists tells all limits.
+func (c *clientView) addLists(now int64) {
+	from := len(c.text)
+	for i := range c.limits {
+		l := &c.limits[i]
+		c.text = appendInteger(append(l.appendName(c.text, i), ";q="...), l.Limit.Quota)
+		if l.Limit.Window >= second {
+			c.text = appendInteger(append(c.text, ";w="...), ceilSeconds(l.Limit.Window))
+		}
+	}
+	c.add(policyHeader, from)
+	from = len(c.text)
+	for i := range c.limits {
+		l := &c.limits[i]
+		c.text = appendInteger(append(l.appendName(c.text, i), ";r="...), l.Decision.Remaining)
+		c.text = appendInteger(append(c.text, ";t="...), ceilSeconds(untilReset(l.Result, now)))
+	}
+	c.add(limitHeader, from)
+}
+
+// headers tells the verdict in the headers of Decide.
+func headers(v *limiter.Verdict, now int64) []*rlsdv1.Header {
+	var c clientView
+	c.see(v, now, IETF|XRateLimit)
+	var out []*rlsdv1.Header
+	for i := range c.fields {
+		out = append(out, &rlsdv1.Header{Name: c.fields[i].canonical, Value: c.fields[i].value})
 	}
 	return out
 }
@@ -58,30 +169,48 @@ type shownLimit struct {
 	ambiguous bool // a limit of another domain has the same name
 }
 
-// shownLimits lists the limits in the order in which they come.
-func shownLimits(v *limiter.Verdict) []shownLimit {
-	var told []shownLimit
+// maxShown bounds the headers, which peers bound too: nginx takes 4 to 8 KB of
+// all of them by default.
+const maxShown = 16
+
+// appendShown lists the limits in the order in which they come and, should
+// there be more than maxShown, those that bind most.
+func appendShown(told []shownLimit, v *limiter.Verdict) []shownLimit {
 	for i := range v.Statuses {
-	results:
 		for j := range v.Statuses[i].Results {
-			r := &v.Statuses[i].Results[j]
-			if r.Limit.Hidden || r.Shadow {
-				continue
+			if r := &v.Statuses[i].Results[j]; !r.Limit.Hidden && !r.Shadow {
+				told = show(told, r)
 			}
-			l := shownLimit{Result: r}
-			for k := range told {
-				switch other := &told[k]; {
-				case other.Limit == r.Limit:
-					if binds(r, other.Result) {
-						other.Result = r
-					}
-					continue results
-				case other.Limit.Name == r.Limit.Name:
-					l.ambiguous, other.ambiguous = true, true
-				}
-			}
-			told = append(told, l)
 		}
+	}
+	for i := range told {
+		for j := range i {
+			if told[i].Limit.Name == told[j].Limit.Name {
+				told[i].ambiguous, told[j].ambiguous = true, true
+			}
+		}
+	}
+	return told
+}
+
+func show(told []shownLimit, r *limiter.Result) []shownLimit {
+	least := 0 // of those told, the one that binds least
+	for k := range told {
+		if told[k].Limit == r.Limit {
+			if binds(r, told[k].Result) {
+				told[k].Result = r
+			}
+			return told
+		}
+		if binds(told[least].Result, told[k].Result) {
+			least = k
+		}
+	}
+	if len(told) < maxShown {
+		return append(told, shownLimit{Result: r})
+	}
+	if binds(r, told[least].Result) {
+		told = append(slices.Delete(told, least, least+1), shownLimit{Result: r})
 	}
 	return told
 }

@@ -2,7 +2,6 @@ package service
 
 import (
 	"math"
-	"strconv"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -11,34 +10,62 @@ import (
 
 	"github.com/rlsd/rlsd/internal/algo"
 	"github.com/rlsd/rlsd/internal/limiter"
+	"github.com/rlsd/rlsd/internal/policy"
 )
 
-// rlsResponse tells the verdict as Envoy wants to hear it: a status for each
-// descriptor, of which Envoy's filter makes the X-RateLimit headers.
-func rlsResponse(v *limiter.Verdict, now int64) *rls.RateLimitResponse {
+// response tells the verdict as Envoy wants to hear it: a status for each
+// descriptor, of which Envoy's filter makes the X-RateLimit headers, and the
+// headers that it adds to the response, whether allowed or denied.
+func (o *RLSOptions) response(x *exchange, now int64) *rls.RateLimitResponse {
+	v := &x.verdict
 	resp := &rls.RateLimitResponse{
 		OverallCode: rls.RateLimitResponse_OK,
 		Statuses:    make([]*rls.RateLimitResponse_DescriptorStatus, len(v.Statuses)),
 	}
 	statuses := make([]rls.RateLimitResponse_DescriptorStatus, len(v.Statuses))
 	for i := range v.Statuses {
-		fillStatus(&statuses[i], &v.Statuses[i], v.Allowed, now)
+		fillStatus(&statuses[i], &v.Statuses[i], now)
 		resp.Statuses[i] = &statuses[i]
 	}
+	o.showLimits(statuses, v)
+	x.view.see(v, now, o.Headers)
+	problem := o.ProblemBody && !v.Allowed
 	if !v.Allowed {
 		resp.OverallCode = rls.RateLimitResponse_OVER_LIMIT
-		if seconds, ok := retryAfter(v); ok {
-			resp.ResponseHeadersToAdd = []*corev3.HeaderValue{{Key: "retry-after", Value: strconv.FormatInt(seconds, 10)}}
-		}
+	}
+	resp.ResponseHeadersToAdd = x.view.toAdd(problem)
+	if problem {
+		resp.RawBody = x.view.problem(v)
 	}
 	resp.DynamicMetadata = metadata(v)
 	return resp
 }
 
-// fillStatus tells one descriptor. Envoy shows the client the status with the
-// least remaining and, of equals, the first: so on a denial only those that
-// denied say what they have.
-func fillStatus(out *rls.RateLimitResponse_DescriptorStatus, s *limiter.Status, allAllowed bool, now int64) {
+// toAdd is the headers for Envoy to add. It adds them to what is there, and
+// replaces the content type of its own denial alone.
+func (c *clientView) toAdd(problem bool) []*corev3.HeaderValue {
+	n := len(c.fields)
+	if problem {
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	values, out := make([]corev3.HeaderValue, n), make([]*corev3.HeaderValue, n)
+	for i := range c.fields {
+		values[i].Key, values[i].Value = c.fields[i].lower, c.fields[i].value
+	}
+	if problem {
+		values[n-1].Key, values[n-1].Value = "content-type", "application/problem+json"
+	}
+	for i := range values {
+		out[i] = &values[i]
+	}
+	return out
+}
+
+// fillStatus tells one descriptor, but for its limit.
+func fillStatus(out *rls.RateLimitResponse_DescriptorStatus, s *limiter.Status, now int64) {
 	out.Code = rls.RateLimitResponse_OK
 	if !s.Allowed {
 		out.Code = rls.RateLimitResponse_OVER_LIMIT
@@ -47,21 +74,61 @@ func fillStatus(out *rls.RateLimitResponse_DescriptorStatus, s *limiter.Status, 
 		out.LimitRemaining = math.MaxUint32
 		return
 	}
-	r := telling(s)
-	if r == nil {
+	if r := telling(s); r != nil {
+		out.DurationUntilReset = durationpb.New(time.Duration(ceilSeconds(untilReset(r, now))) * time.Second)
+		out.LimitRemaining = min(clamp(r.Decision.Remaining), clamp(r.Limit.Quota))
+	}
+}
+
+// showLimits puts limits to the statuses that Envoy may make its X-RateLimit
+// headers of, none if they are ours to send. Envoy shows the client the status
+// with the least remaining and, of equals, the first. On a denial that must be
+// the one that stands for the request: those that denied nothing show no limit,
+// nor do those that would come before it.
+func (o *RLSOptions) showLimits(statuses []rls.RateLimitResponse_DescriptorStatus, v *limiter.Verdict) {
+	if o.Headers&XRateLimit != 0 {
 		return
 	}
-	out.DurationUntilReset = durationpb.New(time.Duration(ceilSeconds(untilReset(r, now))) * time.Second)
-	perUnit := clamp(r.Limit.Quota)
-	out.LimitRemaining = min(clamp(r.Decision.Remaining), perUnit)
-	if r.Limit.Hidden || s.Allowed && !allAllowed {
-		return
+	stands := standingStatus(v)
+	for i := range statuses {
+		r := telling(&v.Statuses[i])
+		if r == nil || r.Limit.Hidden || v.Statuses[i].Allowed != v.Allowed {
+			continue
+		}
+		remaining, least := statuses[i].GetLimitRemaining(), statuses[stands].GetLimitRemaining()
+		if !v.Allowed && (remaining < least || remaining == least && i < stands) {
+			continue
+		}
+		statuses[i].CurrentLimit = o.currentLimit(r.Limit)
 	}
-	out.CurrentLimit = &rls.RateLimitResponse_RateLimit{RequestsPerUnit: perUnit}
-	out.CurrentLimit.Unit, out.CurrentLimit.UnitMultiplier = unitOf(r.Limit.Window)
-	if r.Limit.Named {
-		out.CurrentLimit.Name = r.Limit.Name
+}
+
+// standingStatus returns the index of the status whose limit stands for the
+// request, or of the first if there is none to show.
+func standingStatus(v *limiter.Verdict) (index int) {
+	var most *limiter.Result
+	for i := range v.Statuses {
+		r := telling(&v.Statuses[i])
+		if r == nil || r.Limit.Hidden || v.Statuses[i].Allowed != v.Allowed {
+			continue
+		}
+		if most == nil || binds(r, most) {
+			most, index = r, i
+		}
 	}
+	return index
+}
+
+func (o *RLSOptions) currentLimit(l *policy.Limit) *rls.RateLimitResponse_RateLimit {
+	out := &rls.RateLimitResponse_RateLimit{RequestsPerUnit: clamp(l.Quota)}
+	out.Unit, out.UnitMultiplier = unitOf(l.Window)
+	if out.UnitMultiplier != nil && !o.Envoy.knowsUnitMultiplier() {
+		out.Unit, out.UnitMultiplier = rls.RateLimitResponse_RateLimit_UNKNOWN, nil
+	}
+	if l.Named {
+		out.Name = l.Name
+	}
+	return out
 }
 
 // untilReset is the time after which a client should look again, in

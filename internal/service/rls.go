@@ -17,10 +17,20 @@ import (
 type RLS struct {
 	limiter *limiter.Limiter
 	now     func() time.Time
+	options RLSOptions
+}
+
+// RLSOptions say what the answers are like.
+type RLSOptions struct {
+	// Headers is what clients are told beside Retry-After. With XRateLimit no
+	// status shows a limit, so that Envoy does not send these too.
+	Headers     HeaderSet
+	ProblemBody bool         // denials have an application/problem+json body
+	Envoy       EnvoyVersion // the oldest in use
 }
 
 // NewRLS returns the service. Its server must use [Codec].
-func NewRLS(l *limiter.Limiter, now func() time.Time) *RLS { return &RLS{l, now} }
+func NewRLS(l *limiter.Limiter, now func() time.Time, o RLSOptions) *RLS { return &RLS{l, now, o} }
 
 // Register adds the service to the server.
 func (s *RLS) Register(server grpc.ServiceRegistrar) {
@@ -49,6 +59,7 @@ func (s *RLS) handle(srv any, ctx context.Context, decode func(any) error, inter
 type exchange struct {
 	request limiter.Request
 	verdict limiter.Verdict
+	view    clientView
 }
 
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
@@ -69,7 +80,7 @@ func (s *RLS) shouldRateLimit(ctx context.Context, req *rateLimitRequest) (*rls.
 	if err := s.limiter.Decide(ctx, now, &x.request, &x.verdict); err != nil {
 		return nil, toStatus(err)
 	}
-	return rlsResponse(&x.verdict, now.UnixMicro()), nil
+	return s.options.response(x, now.UnixMicro()), nil
 }
 
 // translate puts the request into the engine's terms.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -53,5 +54,17 @@ func toStatus(err error) error {
 		return status.Error(codes.Unavailable, "the store did not answer in time")
 	default:
 		return status.Error(codes.Internal, "internal error")
+	}
+}
+
+// httpCode is what a code of toStatus is to clients of HTTP.
+func httpCode(c codes.Code) int {
+	switch c {
+	case codes.InvalidArgument:
+		return http.StatusBadRequest
+	case codes.Unavailable, codes.Canceled:
+		return http.StatusServiceUnavailable
+	default:
+		return http.StatusInternalServerError
 	}
 }
