@@ -192,6 +192,7 @@ type answer struct {
 	path         string // in the access log; no other has it
 	code         int
 	header       http.Header
+	body         string
 	began, ended time.Time
 }
 
@@ -213,9 +214,9 @@ func (e *envoy) send(r request) (a answer, err error) {
 	if err != nil {
 		return a, err
 	}
-	_, err = io.Copy(io.Discard, response.Body)
+	body, err := io.ReadAll(response.Body)
 	_ = response.Body.Close()
-	a.ended, a.code, a.header = time.Now(), response.StatusCode, response.Header
+	a.ended, a.code, a.header, a.body = time.Now(), response.StatusCode, response.Header, string(body)
 	return a, err
 }
 
