@@ -143,6 +143,44 @@ func TestLimitsOfOneNameAreToldApart(t *testing.T) {
 	}
 }
 
+func TestOfManyLimitsThoseThatBindMostAreTold(t *testing.T) {
+	t.Parallel()
+	var many results
+	for i := range 500 {
+		many = append(many, left(named("limit"+strconv.Itoa(i), 1000, time.Minute), int64(999-i), time.Second))
+	}
+	many = append(many, gone(named("denier", 10, time.Minute), 0, time.Minute))
+	for range 3 {
+		many = append(many, left(named("last", 1000, time.Minute), 999, time.Second))
+	}
+	var policies, limits string
+	for _, h := range headers(verdict(many), headersAt) {
+		switch h.GetName() {
+		case "RateLimit-Policy":
+			policies = h.GetValue()
+		case "RateLimit":
+			limits = h.GetValue()
+		}
+	}
+	readList(t, policies, "qw")
+	readList(t, limits, "rt")
+	if n := strings.Count(limits, `"limit`); n != maxShown-1 || !strings.Contains(limits, `"limit485";r=514;t=1`) || strings.Contains(limits, `"limit484"`) {
+		t.Errorf("%d are told besides the one that denied: %s", n, limits)
+	}
+	if !strings.Contains(limits, `"denier";r=0;t=60`) {
+		t.Errorf("the one that denied is not told: %s", limits)
+	}
+}
+
+// The hot path pays for one string.
+func TestHeadersCostOneAllocation(t *testing.T) {
+	v := verdict(results{left(named("minute", 10, time.Minute), 9, time.Second)}, results{left(named("hour", 100, time.Hour), 99, time.Second)})
+	var c clientView
+	if n := testing.AllocsPerRun(100, func() { c.see(v, headersAt, IETF|XRateLimit|Reference) }); n > 1 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 // brief is the headers in short, once they have been read back.
 func brief(t *testing.T, v *limiter.Verdict) string {
 	t.Helper()

@@ -92,7 +92,7 @@ func (o *RLSOptions) showLimits(statuses []rls.RateLimitResponse_DescriptorStatu
 	stands := standingStatus(v)
 	for i := range statuses {
 		r := telling(&v.Statuses[i])
-		if r == nil || r.Limit.Hidden || v.Statuses[i].Allowed != v.Allowed {
+		if r == nil || r.Limit.Hidden || v.Statuses[i].Allowed && !v.Allowed {
 			continue
 		}
 		remaining, least := statuses[i].GetLimitRemaining(), statuses[stands].GetLimitRemaining()
@@ -109,7 +109,7 @@ func standingStatus(v *limiter.Verdict) (index int) {
 	var most *limiter.Result
 	for i := range v.Statuses {
 		r := telling(&v.Statuses[i])
-		if r == nil || r.Limit.Hidden || v.Statuses[i].Allowed != v.Allowed {
+		if r == nil || r.Limit.Hidden || v.Statuses[i].Allowed && !v.Allowed {
 			continue
 		}
 		if most == nil || binds(r, most) {

@@ -239,14 +239,16 @@ type DecideResponse struct {
 	// rounded up, those of limits that are not exposed included.
 	//
 	// RateLimit-Policy and RateLimit, as draft-ietf-httpapi-ratelimit-headers has
-	// them: every limit once. q is its quota; w its window in seconds, rounded up,
-	// absent below a second; r what remains; t the seconds, rounded up, until it
-	// is as if untouched or, if it denied, until it would admit the request; if
-	// it never will, until the end of the window. A limit that several
-	// descriptors took from tells of the one that it leaves least. Two limits of
-	// one name, from two domains, are called domain/name.
+	// them: every limit once, of more than 16 those that bind most. q is its
+	// quota; w its window in seconds, rounded up, absent below a second; r what
+	// remains; t the seconds, rounded up, until it is as if untouched or, if it
+	// denied, until it would admit the request; if it never will, until the end
+	// of the window. A limit that several descriptors took from tells of the one
+	// that it leaves least. Two limits of one name, from two domains, are called
+	// domain/name.
 	//
-	// X-RateLimit-Limit, -Remaining and -Reset: quota, r and t of one limit. On a
+	// X-RateLimit-Limit, -Remaining and -Reset: quota, r and t of one limit, as
+	// Envoy has them: 32 bits wide, and no more remaining than the quota. On a
 	// denial it is the one of the longest wait among those that denied, else the
 	// one of the least remaining and, of equals, of the longest reset.
 	Headers       []*Header `protobuf:"bytes,5,rep,name=headers,proto3" json:"headers,omitempty"`
