@@ -8,6 +8,7 @@ import (
 
 	rlsdv1 "github.com/rlsd/rlsd/gen/rlsd/v1"
 	"github.com/rlsd/rlsd/internal/limiter"
+	"github.com/rlsd/rlsd/internal/policy"
 )
 
 // A header is a field of HTTP that tells a client of its limits:
@@ -196,7 +197,7 @@ func appendShown(told []shownLimit, v *limiter.Verdict) []shownLimit {
 func show(told []shownLimit, r *limiter.Result) []shownLimit {
 	least := 0 // of those told, the one that binds least
 	for k := range told {
-		if told[k].Limit == r.Limit {
+		if same(told[k].Limit, r.Limit) {
 			if binds(r, told[k].Result) {
 				told[k].Result = r
 			}
@@ -214,6 +215,10 @@ func show(told []shownLimit, r *limiter.Result) []shownLimit {
 	}
 	return told
 }
+
+// same reports whether clients could not tell one from the other, as those that
+// callers bring along for one rule.
+func same(a, b *policy.Limit) bool { return a == b || a.Name == b.Name && a.Domain == b.Domain }
 
 // standing returns the one that stands for the request: of the same verdict and
 // the most binding.

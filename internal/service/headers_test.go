@@ -114,6 +114,11 @@ func TestHeaders(t *testing.T) {
 			`Retry-After 60 | "minute";q=10;w=60 | "minute";r=1;t=60 | 10 1 60`,
 		},
 		{
+			"limits that callers bring along for one rule are one",
+			verdict(results{left(named("rule", 10, time.Minute), 7, time.Second)}, results{left(named("rule", 5, time.Hour), 3, time.Second)}),
+			`"rule";q=5;w=3600 | "rule";r=3;t=1 | 5 3 1`,
+		},
+		{
 			"names are quoted", verdict(results{left(named(`a"b\c`+"\n\x7fé", 1, time.Second), 1, 0)}),
 			`"a\"b\\c????";q=1;w=1 | "a\"b\\c????";r=1;t=0 | 1 1 0`,
 		},

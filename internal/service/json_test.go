@@ -2,12 +2,15 @@ package service_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -162,6 +165,25 @@ func TestJSONWithoutAStore(t *testing.T) {
 	if want := `{"title":"Service Unavailable","status":503,"detail":"the store did not answer in time"}`; code != http.StatusServiceUnavailable || body != want {
 		t.Errorf("%d %s, want %s", code, body, want)
 	}
+}
+
+// hanging is a store that answers when its caller has enough.
+type hanging struct{ store.Store }
+
+func (hanging) Take(ctx context.Context, _ time.Time, _ []store.Op) error {
+	<-ctx.Done()
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, ctx.Err())
+}
+
+func TestJSONHasADeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began, w := time.Now(), httptest.NewRecorder()
+		jsonDoor(t, hanging{}, service.RLSOptions{Envoy: 40}).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/json", strings.NewReader(bob)))
+		if took := time.Since(began); w.Code != http.StatusServiceUnavailable || took != 5*time.Second {
+			t.Errorf("%d after %v", w.Code, took)
+		}
+	})
 }
 
 func TestJSONWaitsForNoBody(t *testing.T) {
