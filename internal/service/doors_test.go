@@ -39,6 +39,18 @@ descriptors:
     rate_limit: {unit: minute, requests_per_unit: 3, name: per-user}
   - key: ip
     rate_limit: {unit: hour, requests_per_unit: 2}
+  - key: strict
+    rate_limit: {unit: hour, requests_per_unit: 2, overdraft: off}
+  - key: bucket
+    value: a
+    quota_mode: true
+    metadata: {bucket: a, tree: {n: 1.5}}
+    rate_limit: {unit: minute, requests_per_unit: 1, name: bucket-a}
+  - key: bucket
+    value: b
+    quota_mode: true
+    metadata: {bucket: b, more: [true, null]}
+    rate_limit: {unit: hour, requests_per_unit: 2, name: bucket-b}
   - key: plan
     rate_limits:
       - {unit: minute, requests_per_unit: 10, name: plan-minute}

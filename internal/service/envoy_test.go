@@ -115,8 +115,8 @@ func TestWhatEnvoyShows(t *testing.T) {
 		},
 		{
 			"both deny, the second for longer though it leaves more",
-			[]asked{{costing(3, ask("user", "a"))}, {ask("ip", "a")}},
-			asked{ask("user", "a"), costing(2, ask("ip", "a"))},
+			[]asked{{costing(3, ask("user", "a"))}, {ask("strict", "a")}},
+			asked{ask("user", "a"), costing(2, ask("strict", "a"))},
 			`2, 2;w=3600 | 1 | 3282 | 3282`, "",
 		},
 		{

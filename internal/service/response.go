@@ -2,6 +2,7 @@ package service
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -192,25 +193,39 @@ func retryAfter(v *limiter.Verdict) (seconds int64, ok bool) {
 	return max(1, ceilSeconds(wait)), ok
 }
 
-// longestWait is retryAfter in microseconds.
+// longestWait is retryAfter in microseconds. Of the descriptors of quota mode it
+// takes one to have room again, of the others all.
 func longestWait(v *limiter.Verdict) (wait int64, ok bool) {
+	quota, soonest := false, int64(algo.Never)
 	for i := range v.Statuses {
 		s := &v.Statuses[i]
-		if s.Allowed {
-			continue
-		}
-		for j := range s.Results {
-			r := &s.Results[j]
-			if r.Shadow || r.Decision.Allowed {
-				continue
+		own := waitOf(s)
+		if ofQuotaMode(s) {
+			if !quota || longer(soonest, own) {
+				quota, soonest = true, own
 			}
-			if r.Decision.RetryAfter == algo.Never {
-				return 0, false
-			}
-			wait = max(wait, r.Decision.RetryAfter)
+		} else if longer(own, wait) {
+			wait = own
 		}
 	}
-	return wait, wait > 0
+	if quota && longer(soonest, wait) {
+		wait = soonest
+	}
+	return max(wait, 0), wait > 0
+}
+
+// waitOf returns the longest wait of the limits by which the descriptor is over.
+func waitOf(s *limiter.Status) (wait int64) {
+	for i := range s.Results {
+		if r := &s.Results[i]; !s.Allowed && !r.Shadow && !r.Decision.Allowed && longer(r.Decision.RetryAfter, wait) {
+			wait = r.Decision.RetryAfter
+		}
+	}
+	return wait
+}
+
+func ofQuotaMode(s *limiter.Status) bool {
+	return slices.ContainsFunc(s.Results, func(r limiter.Result) bool { return r.QuotaMode })
 }
 
 // longestDelay returns for how long the limits that are enforced want an
