@@ -9,8 +9,15 @@
 //	descriptors:
 //	  - key: plan                     # required
 //	    value: premium                # any value if absent; * stands for any run of characters
+//	    cidr: 10.0.0.0/8              # instead of value: the addresses of a network
+//	    regex: '[0-9]+'               # instead of value: RE2, of the whole value
 //	    descriptors: [...]            # the entries that follow
 //	    shadow_mode: true             # all limits here are reported, never enforced
+//	    quota_mode: true              # denies only if all rules of quota mode of a request do
+//	    share_threshold: true         # all values covered share their buckets
+//	    value_to_metric: true         # counts by this entry's value
+//	    detailed_metric: true         # counts by all entries' values
+//	    metadata: {...}               # for Envoy when the rule admits
 //	    rate_limit:                   # or rate_limits, a list of these without unlimited
 //	      requests_per_unit: 10       # required; 0 denies everything
 //	      unit: second                # required; second to year, or a duration such as 30s or 7d
@@ -22,7 +29,10 @@
 //	      failure_mode: error         # or open, closed, local
 //	      shadow: false               # this limit is reported, never enforced
 //	      expose: true                # in what clients see
-//	      unlimited: false            # if true, alone or with a name
+//	      unlimited: false            # if true, alone or with a name and replaces
+//	      replaces: [{name: other}]   # limits that do not count in a request beside this
+//	      overdraft: auto             # or on, off: see policy.ChargeMode
+//	      max_override: 100           # the most per unit that a caller may bring along
 //
 // A file holds any number of documents. A domain may be spread over documents
 // and files; see [policy.Build] for how they merge.
