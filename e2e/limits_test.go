@@ -23,6 +23,10 @@ func TestLimits(t *testing.T) {
 		"values that are not UTF-8 are limited as any other":       testInvalidUTF8,
 		"a request may bring its limit along":                      testOverride,
 		"asking costs nothing and usage is charged afterwards":     testPostCharge,
+		"what was taken may be given back":                         testRefund,
+		"of two budgets one needs to have room":                    testBudgets,
+		"a request may have very many descriptors":                 testManyDescriptors,
+		"connections are limited by the network they come from":    testConnections,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -40,6 +40,7 @@ func get(url string) (string, error) {
 type daemon struct {
 	*process
 	grpc, http, admin string // addresses
+	redisURL          string // where its counters are, if there
 }
 
 // startRlsd starts an rlsd on free ports and waits until it is ready.
