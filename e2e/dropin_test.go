@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -67,7 +68,7 @@ func testConnections(t *testing.T, e *envoy, _ *daemon) {
 			continue
 		}
 		_ = response.Body.Close()
-		got += fmt.Sprint(response.StatusCode, " ")
+		got += strconv.Itoa(response.StatusCode) + " "
 	}
 	if want := "200 200 200 closed closed "; got != want && inOneWindow(time.Hour)(time.Now().Add(-time.Minute), time.Now()) {
 		t.Errorf("three connections an hour: got %s, want %s", got, want)
