@@ -106,6 +106,11 @@ func dial(t *testing.T, s store.Store) *grpc.ClientConn {
 
 func dialWith(t *testing.T, s store.Store, o service.RLSOptions) *grpc.ClientConn {
 	t.Helper()
+	return dialTo(t, rules, s, o)
+}
+
+func dialTo(t *testing.T, rules string, s store.Store, o service.RLSOptions) *grpc.ClientConn {
+	t.Helper()
 	snapshot, err := file.Parse("rules.yaml", []byte(rules))
 	if err != nil {
 		t.Fatal(err)
