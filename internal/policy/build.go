@@ -53,28 +53,37 @@ type Reference struct {
 // name given twice in a domain, two limits of a node with the same algorithm and
 // window. The order of the documents does not matter.
 func Build(docs []Document) (*Snapshot, error) {
-	docs = slices.Clone(docs)
-	slices.SortStableFunc(docs, func(d, e Document) int { return d.Source.Compare(e.Source) })
-
-	domains := map[string]*builder{}
+	domains := map[string][]Document{}
 	for _, doc := range docs {
-		b := domains[doc.Domain]
-		if b == nil {
-			b = &builder{domain: doc.Domain, names: map[string]Source{}}
-			domains[doc.Domain] = b
-		}
-		b.merge(&b.root, "", doc.Nodes)
+		domains[doc.Domain] = append(domains[doc.Domain], doc)
 	}
-
+	var policies []*Policy
 	var faults Faults
-	for _, b := range domains {
-		b.resolve()
-		faults = append(faults, b.faults...)
+	for domain, docs := range domains {
+		p, wrong := BuildDomain(domain, docs)
+		policies, faults = append(policies, p), append(faults, wrong...)
 	}
 	if err := faults.Err(); err != nil {
 		return nil, err
 	}
-	return newSnapshot(domains), nil
+	return NewSnapshot(policies), nil
+}
+
+// BuildDomain merges the documents of one domain, as [Build] does, and returns
+// either its policy or what is wrong with it. No domain depends on another.
+func BuildDomain(domain string, docs []Document) (*Policy, Faults) {
+	docs = slices.Clone(docs)
+	slices.SortStableFunc(docs, func(d, e Document) int { return d.Source.Compare(e.Source) })
+
+	b := builder{domain: domain, names: map[string]Source{}}
+	for _, doc := range docs {
+		b.merge(&b.root, "", doc.Nodes)
+	}
+	b.resolve()
+	if len(b.faults) > 0 {
+		return nil, b.faults
+	}
+	return newPolicy(&b), nil
 }
 
 // A builder merges the documents of one domain.

@@ -10,6 +10,8 @@ import (
 type Policy struct {
 	domain string
 	root   *node
+	rules  []*Rule // by path
+	hash   string
 }
 
 // A node is what follows on the entries that lead to it.
