@@ -1,9 +1,7 @@
 package file
 
-import "github.com/rlsd/rlsd/internal/policy"
-
 // decode returns the documents of a rule file as far as they can be made out.
-func decode(data []byte, r *report) []policy.Document {
+func decode(data []byte, r *report) []document {
 	if len(data) > maxSize {
 		r.add(position{}, "", "larger than %d MiB", maxSize>>20)
 		return nil
@@ -14,19 +12,25 @@ func decode(data []byte, r *report) []policy.Document {
 		return nil
 	}
 
-	var documents []policy.Document
+	var documents []document
 	d := decoder{report: r}
-	empty := true
 	for _, c := range split(text) {
-		for _, v := range parse(c, r) {
-			empty = false
-			if doc, ok := d.document(v); ok {
-				documents = append(documents, doc)
-			}
-		}
+		documents = append(documents, d.chunk(c)...)
 	}
-	if empty && len(r.faults) == 0 {
+	if d.documents == 0 && len(r.faults) == 0 {
 		r.add(position{}, "", "no document in this file: give it a domain or take it away")
+	}
+	return documents
+}
+
+// chunk returns the documents of a chunk of the file.
+func (d *decoder) chunk(c chunk) []document {
+	var documents []document
+	for _, v := range parse(c, d.report) {
+		d.documents++
+		if doc, ok := d.document(v); ok {
+			documents = append(documents, document{doc, c})
+		}
 	}
 	return documents
 }

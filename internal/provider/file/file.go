@@ -40,12 +40,7 @@ package file
 
 import (
 	"errors"
-	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/rlsd/rlsd/internal/policy"
 )
@@ -62,119 +57,30 @@ const maxSize = 16 << 20
 // files, or with them.
 func Load(paths ...string) (*policy.Snapshot, error) {
 	if len(paths) == 0 {
-		return nil, errors.New("no rule files were named")
+		return nil, errNoPaths
 	}
-	l := loader{seen: map[string]bool{}}
-	for _, path := range paths {
-		l.path(path)
+	var sources []*source
+	for _, e := range look(paths) {
+		s, _ := load(e, nil)
+		sources = append(sources, s)
 	}
-	return l.build()
+	return strict(sources)
 }
+
+var errNoPaths = errors.New("no rule files were named")
 
 // Parse reads the contents of one rule file. The name stands for it in faults.
 func Parse(name string, data []byte) (*policy.Snapshot, error) {
-	var l loader
-	l.data(name, data)
-	return l.build()
+	return strict([]*source{newSource(name, data)})
 }
 
-// A loader gathers the documents and the faults of all files.
-type loader struct {
-	seen      map[string]bool // files by their clean paths
-	documents []policy.Document
-	faults    policy.Faults
-}
-
-func (l *loader) build() (*policy.Snapshot, error) {
-	snapshot, err := policy.Build(l.documents)
-	if faults, ok := errors.AsType[policy.Faults](err); ok {
-		l.faults = append(l.faults, faults...)
-	}
-	if err := l.faults.Err(); err != nil {
+// strict returns a snapshot of sources in which nothing is wrong.
+func strict(sources []*source) (*policy.Snapshot, error) {
+	j := judge(sources, nil)
+	if err := j.faults.Err(); err != nil {
 		return nil, err
 	}
-	return snapshot, err
-}
-
-func (l *loader) path(path string) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		l.fault(path, reason(err))
-	case info.IsDir():
-		l.directory(path)
-	default:
-		l.file(path)
-	}
-}
-
-func (l *loader) directory(path string) {
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		l.fault(path, reason(err))
-		return
-	}
-	found := false
-	for _, entry := range entries {
-		if !isRuleFile(entry.Name()) {
-			continue
-		}
-		name := filepath.Join(path, entry.Name())
-		info, err := os.Stat(name) // of what a link points to
-		switch {
-		case err != nil:
-			l.fault(name, reason(err))
-		case info.IsDir():
-			continue
-		case !info.Mode().IsRegular():
-			l.fault(name, "not a regular file")
-		default:
-			l.file(name)
-		}
-		found = true
-	}
-	if !found {
-		l.fault(path, "no rule files (*.yaml or *.yml) in this directory")
-	}
-}
-
-func isRuleFile(name string) bool {
-	return !strings.HasPrefix(name, ".") && slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(name))
-}
-
-func (l *loader) file(path string) {
-	clean := filepath.Clean(path)
-	if l.seen[clean] {
-		return
-	}
-	l.seen[clean] = true
-	data, err := read(path)
-	if err != nil {
-		l.fault(path, reason(err))
-		return
-	}
-	l.data(path, data)
-}
-
-// read returns the contents of a file, and of a large one so much that it is
-// seen to be too large.
-func read(path string) ([]byte, error) {
-	f, err := os.Open(path) //nolint:gosec // which files are read is the operator's choice
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	return io.ReadAll(io.LimitReader(f, maxSize+1))
-}
-
-func (l *loader) data(name string, data []byte) {
-	r := report{file: name}
-	l.documents = append(l.documents, decode(data, &r)...)
-	l.faults = append(l.faults, r.faults...)
-}
-
-func (l *loader) fault(file, message string) {
-	l.faults = append(l.faults, policy.Fault{Source: policy.Source{File: file}, Message: message})
+	return j.snapshot(), nil
 }
 
 // reason is what a file operation failed of, without its name for the file.

@@ -20,10 +20,11 @@ const (
 type decoder struct {
 	*report
 
-	nodes int // descriptors so far
+	nodes     int // descriptors so far
+	documents int
 }
 
-// document reports false if there is no telling what the document says.
+// document reports false if there is no telling of what domain the document is.
 func (d *decoder) document(v *value) (policy.Document, bool) {
 	if !d.check(v, &rootSection) {
 		return policy.Document{}, false
@@ -34,7 +35,10 @@ func (d *decoder) document(v *value) (policy.Document, bool) {
 		Nodes:  d.descriptors(v.get("descriptors"), 1),
 		Source: d.source(v.at),
 	}
-	return doc, ok && d.nodes <= maxNodes
+	if d.nodes > maxNodes {
+		doc.Nodes = nil
+	}
+	return doc, ok
 }
 
 func (d *decoder) domain(v *value) (string, bool) {
