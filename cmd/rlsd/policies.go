@@ -8,13 +8,32 @@ import (
 	"github.com/rlsd/rlsd/internal/algo"
 	"github.com/rlsd/rlsd/internal/limiter"
 	"github.com/rlsd/rlsd/internal/policy"
+	"github.com/rlsd/rlsd/internal/provider/file"
 )
 
 // A policiesPage is what /policies shows.
 type policiesPage struct {
-	Hash     string       `json:"hash"`
-	Switches []switchLine `json:"switches"`
-	Limits   []limitLine  `json:"limits"`
+	Version   int          `json:"version"` // counts the changes of the rules
+	Hash      string       `json:"hash"`
+	Changed   time.Time    `json:"changed"`
+	Files     []string     `json:"files"`
+	Stale     []staleLine  `json:"stale"`
+	LastError *lastError   `json:"last_error,omitempty"`
+	Switches  []switchLine `json:"switches"`
+	Limits    []limitLine  `json:"limits"`
+}
+
+// A staleLine is a domain that stands on its last good rules.
+type staleLine struct {
+	Domain string    `json:"domain"`
+	Since  time.Time `json:"since"`
+}
+
+// A lastError is the faults that there were last.
+type lastError struct {
+	Time   time.Time `json:"time"`
+	Mended bool      `json:"mended"`
+	Faults []fault   `json:"faults"`
 }
 
 type limitLine struct {
@@ -33,18 +52,30 @@ type limitLine struct {
 	Line      int    `json:"line"`
 }
 
-// policiesHandler shows the limits of the current snapshot.
-func policiesHandler(current func() *policy.Snapshot, switches *limiter.Switches) http.Handler {
+// policiesHandler shows the rules in force.
+func policiesHandler(current func() *file.Status, switches *limiter.Switches) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		snapshot := current()
-		page := policiesPage{Hash: snapshot.Hash(), Switches: switchLines(switches), Limits: []limitLine{}}
-		for _, l := range snapshot.Limits() {
-			line := describe(l)
-			line.InForce = switches.Mode(l).String()
-			page.Limits = append(page.Limits, line)
-		}
-		respondJSON(w, http.StatusOK, page)
+		respondJSON(w, http.StatusOK, newPoliciesPage(current(), switches))
 	})
+}
+
+func newPoliciesPage(s *file.Status, switches *limiter.Switches) *policiesPage {
+	page := &policiesPage{
+		Version: s.Version, Hash: s.Snapshot.Hash(), Changed: s.Changed.UTC(),
+		Files: append([]string{}, s.Files...), Stale: []staleLine{}, Switches: switchLines(switches), Limits: []limitLine{},
+	}
+	for _, stale := range s.Stale {
+		page.Stale = append(page.Stale, staleLine{stale.Domain, stale.Since.UTC()})
+	}
+	if len(s.LastFaults) > 0 {
+		page.LastError = &lastError{s.LastFailed.UTC(), len(s.Faults) == 0, listFaults(s.LastFaults)}
+	}
+	for _, l := range s.Snapshot.Limits() {
+		line := describe(l)
+		line.InForce = switches.Mode(l).String()
+		page.Limits = append(page.Limits, line)
+	}
+	return page
 }
 
 func describe(l *policy.Limit) limitLine {

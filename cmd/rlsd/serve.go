@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/rlsd/rlsd/internal/limiter"
-	"github.com/rlsd/rlsd/internal/policy"
 	"github.com/rlsd/rlsd/internal/provider/file"
 	"github.com/rlsd/rlsd/internal/server"
 	"github.com/rlsd/rlsd/internal/service"
@@ -22,7 +21,9 @@ import (
 )
 
 type serve struct {
-	Config []string `required:"" placeholder:"PATH" env:"RLSD_CONFIG" help:"Rule files, or directories of them, whose *.yaml and *.yml are read. May be repeated; in the variable, separate with commas."`
+	Config []string `required:"" placeholder:"PATH" env:"RLSD_CONFIG" help:"Rule files, or directories of them, whose *.yaml and *.yml are read, and again when they change. May be repeated; in the variable, separate with commas."`
+
+	StateDir string `placeholder:"DIR" env:"RLSD_STATE_DIR" help:"Where to keep each domain's last good rules for the next start, in case its files have faults then. A directory for this instance alone."`
 
 	GRPCAddr  string `name:"grpc-addr" default:":8081" env:"RLSD_GRPC_ADDR" help:"Where to answer gRPC: host:port or unix:PATH."`
 	HTTPAddr  string `name:"http-addr" default:":8080" env:"RLSD_HTTP_ADDR" help:"Where to answer HTTP: POST /json, and probes: /healthz, /readyz, /healthcheck."`
@@ -46,12 +47,15 @@ type serve struct {
 
 // Help is printed below the flags.
 func (serve) Help() string {
-	return `Rules are read once, at the start. SIGINT, SIGTERM and SIGHUP stop it: it tells health checks that it is about to go, answers for the drain delay, lets calls under way finish, and exits with 0. A second signal stops it at once, with 1.
+	return `Rules are read at the start, where a fault in any stops it, and then again within a second of each change of their files, where a domain with a fault keeps its last good rules and all others change. SIGHUP reads them at once.
+
+SIGINT and SIGTERM stop it: it tells health checks that it is about to go, answers for the drain delay, lets calls under way finish, and exits with 0. A second signal stops it at once, with 1.
 
 Examples:
 
     rlsd serve --config rules/
     rlsd serve --config rules/ --redis-url redis://redis:6379/0
+    rlsd serve --config rules/ --state-dir /var/lib/rlsd
     rlsd serve --config rules/ --grpc-addr unix:/run/rlsd.sock --log-format json
     RLSD_CONFIG=rules/ RLSD_LOG_LEVEL=debug rlsd serve`
 }
@@ -83,12 +87,14 @@ func (c *serve) Run(ctx context.Context, to streams) error {
 	relaxGC()
 	drain, stop, release := signals(ctx)
 	defer release()
+	hangups, unhook := hangups()
+	defer unhook()
 
 	logger, err := telemetry.NewLogger(to.err, c.LogLevel, c.LogFormat)
 	if err != nil {
 		return err
 	}
-	snapshot, err := file.Load(c.Config...)
+	watcher, rules, err := file.Open(file.Options{Paths: c.Config, StateDir: c.StateDir}, time.Now())
 	if err != nil {
 		return err
 	}
@@ -99,9 +105,9 @@ func (c *serve) Run(ctx context.Context, to streams) error {
 	defer backend.close(logger)
 
 	observer := telemetry.New(telemetry.Options{Version: version, Buckets: backend.buckets, Logger: logger})
-	observer.Follow(snapshot.Hash(), snapshot.Limits())
-	current := func() *policy.Snapshot { return snapshot }
-	decider := limiter.New(backend.store, backend.kind, current, observer)
+	config := newConfiguration(ctx, watcher, rules, observer, logger)
+	snapshot := config.snapshot()
+	decider := limiter.New(backend.store, backend.kind, config.snapshot, observer)
 
 	observer.CountSwitches(func() int { return len(decider.Switches().List()) })
 
@@ -110,7 +116,7 @@ func (c *serve) Run(ctx context.Context, to streams) error {
 		return err
 	}
 	envoys := service.NewRLS(decider, time.Now, answers)
-	daemon, err := server.New(ctx, c.options(logger, observer, decider, envoys, policiesHandler(current, decider.Switches())))
+	daemon, err := server.New(ctx, c.options(logger, observer, decider, envoys, policiesHandler(config.current.Load, decider.Switches())))
 	if err != nil {
 		return suggestFlag(err)
 	}
@@ -125,6 +131,9 @@ func (c *serve) Run(ctx context.Context, to streams) error {
 	defer endProbing()
 	background.Go(func() { watchStore(probing, backend.readier, logger) })
 	background.Go(func() { watchSwitches(probing, decider.Switches(), logger) })
+	ticker := time.NewTicker(file.PollInterval)
+	defer ticker.Stop()
+	background.Go(func() { config.watch(probing, ticker.C, hangups) })
 
 	if err := daemon.Run(drain, stop); err != nil {
 		return err

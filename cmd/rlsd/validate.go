@@ -73,13 +73,19 @@ func judge(snapshot *policy.Snapshot, err error) verdict {
 	}
 	v := verdict{}
 	if faults, ok := errors.AsType[policy.Faults](err); ok {
-		for _, f := range faults {
-			v.Faults = append(v.Faults, fault{f.Source.File, f.Source.Line, f.Source.Column, f.Path, f.Message})
-		}
+		v.Faults = listFaults(faults)
 		return v
 	}
 	v.Faults = []fault{{Message: err.Error()}}
 	return v
+}
+
+func listFaults(faults policy.Faults) []fault {
+	list := make([]fault, 0, len(faults))
+	for _, f := range faults {
+		list = append(list, fault{f.Source.File, f.Source.Line, f.Source.Column, f.Path, f.Message})
+	}
+	return list
 }
 
 func count(n int, what string) string {

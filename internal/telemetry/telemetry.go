@@ -44,6 +44,7 @@ type Telemetry struct {
 	unmatched     prometheus.Counter
 	panics        prometheus.Counter
 	misses        misses
+	configuration configuration
 }
 
 var _ limiter.Observer = (*Telemetry)(nil)
@@ -80,6 +81,7 @@ func New(o Options) *Telemetry {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		build, t.decisions, t.policy, t.limits, t.unknownDomain, t.unmatched, t.panics,
 	)
+	t.configuration = newConfiguration(t.registry)
 	if o.Buckets != nil {
 		t.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "rlsd_buckets",
