@@ -17,6 +17,7 @@ const (
 	exitDone   = 0
 	exitFault  = 1 // it could not be done, or it went wrong
 	exitUsage  = 2 // the command line is not one
+	exitDiffer = 2 // the answer of validate --diff
 	exitDenied = 3 // the answer of decide
 )
 
@@ -37,7 +38,7 @@ func (commands) Help() string {
     rlsd serve --config rules/ --redis-url redis://redis:6379/0
     rlsd decide --addr 127.0.0.1:8081 --domain shop api_key=k1
 
-The exit code is 0 if all went well, 1 if not, and 2 if the command line was wrong. Of decide it is 3 on a denial.`
+The exit code is 0 if all went well, 1 if not, and 2 if the command line was wrong. Of decide it is 3 on a denial, of validate --diff 2 if anything differs.`
 }
 
 // streams are where a command writes to.
@@ -97,6 +98,9 @@ func report(stderr io.Writer, err error) int {
 	}
 	if errors.Is(err, errDenied) {
 		return exitDenied
+	}
+	if errors.Is(err, errDiffers) {
+		return exitDiffer
 	}
 	if _, ok := errors.AsType[told](err); ok {
 		return exitFault

@@ -53,6 +53,8 @@ func TestWrongCommandLinesExitWith2AndOneLine(t *testing.T) {
 		{"admin clear", `rlsd: admin clear: want --domain, --domain and --limit, or --everywhere; see rlsd admin clear --help`},
 		{"admin switches --addr here", `rlsd: admin: --addr "here": want HOST:PORT or unix:PATH; see rlsd admin switches --help`},
 		{"validate", `rlsd: expected "<path> ..."; see rlsd validate --help`},
+		{"validate --diff a", `rlsd: validate: --diff compares two paths, OLD and NEW, not 1; see rlsd validate --help`},
+		{"validate --diff a b c", `rlsd: validate: --diff compares two paths, OLD and NEW, not 3; see rlsd validate --help`},
 		{"decide --addr a:1 x", `rlsd: missing flags: --domain=NAME; see rlsd decide --help`},
 		{"decide --domain d --addr a:1", `rlsd: expected "<descriptor> ..."; see rlsd decide --help`},
 		{"decide --domain d x", `rlsd: decide: want one of --addr and --config: a server to ask, or rules to decide by; see rlsd decide --help`},

@@ -133,7 +133,7 @@ func TestSIGHUPReloadsAndEndsNothing(t *testing.T) {
 	for quota := 3; quota < 6; quota++ {
 		rewrite(t, path, fmt.Sprintf(hourly, quota))
 		d.send(cmd, syscall.SIGHUP)
-		for d.await("rules reloaded")["cause"] != "SIGHUP" { //nolint:revive // it may be seen first
+		for d.await("rules reloaded")["cause"] != "SIGHUP" {
 		}
 		if got := d.policies().Limits[0].Quota; got != int64(quota) {
 			t.Errorf("quota %d, want %d", got, quota)

@@ -11,6 +11,7 @@ import (
 
 type validate struct {
 	Paths  []string `arg:"" name:"path" help:"Rule files, or directories of them."`
+	Diff   bool     `help:"Print what would change if the rules at the second of two paths took the place of those at the first."`
 	Output string   `enum:"text,json" default:"text" help:"How to print: text or json."`
 }
 
@@ -18,10 +19,13 @@ type validate struct {
 func (validate) Help() string {
 	return `The paths are read as serve would read them. All faults are printed, one a line, with file, line and column, and the exit code is then 1.
 
+With --diff OLD NEW it prints the domains, rules and limits that would be added (+), removed (-) or changed (~), and the exit code is 2 if there are any, 0 if not, and 1 if either of the two has faults. A wrong command line has 2 as well, but prints nothing to stdout.
+
 Examples:
 
     rlsd validate rules/
     rlsd validate base.yaml shop.yaml
+    rlsd validate --diff rules/ new-rules/
     rlsd validate --output json rules/ | jq '.faults[].message'`
 }
 
@@ -42,8 +46,19 @@ type fault struct {
 	Message string `json:"message"`
 }
 
+// Validate refuses a comparison of anything but two.
+func (c *validate) Validate() error {
+	if c.Diff && len(c.Paths) != 2 {
+		return fmt.Errorf("--diff compares two paths, OLD and NEW, not %d", len(c.Paths))
+	}
+	return nil
+}
+
 // Run checks the paths and prints what it found.
 func (c *validate) Run(to streams) error {
+	if c.Diff {
+		return diff(c.Paths[0], c.Paths[1], c.Output == "json", to.out)
+	}
 	snapshot, err := file.Load(c.Paths...)
 	if c.Output == "json" {
 		encoder := json.NewEncoder(to.out)
