@@ -169,7 +169,10 @@ func limitFields(l *policy.Limit) []fieldChange {
 	if !l.Named {
 		name += " (by path)"
 	}
-	zone, delay, failure, overdraft := "", "", "", ""
+	zone, delay, failure, overdraft, percent := "", "", "", "", ""
+	if l.ShadowPercent > 0 {
+		percent = strconv.Itoa(100 - l.ShadowPercent)
+	}
 	if l.Zone != nil {
 		zone = l.Zone.String()
 	}
@@ -191,6 +194,7 @@ func limitFields(l *policy.Limit) []fieldChange {
 		{Field: "burst", From: unlessZero(l.Burst)},
 		{Field: "max_delay", From: delay},
 		{Field: "shadow", From: flagged(l.Shadow)},
+		{Field: "enforce_percent", From: percent},
 		{Field: "expose", From: map[bool]string{true: "false"}[l.Hidden]},
 		{Field: "failure_mode", From: failure},
 		{Field: "overdraft", From: overdraft},

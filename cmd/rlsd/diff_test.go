@@ -204,7 +204,7 @@ func alter(t *testing.T, v reflect.Value) {
 		v.SetBool(!v.Bool())
 	case reflect.String:
 		v.SetString("b*")
-	case reflect.Int64:
+	case reflect.Int, reflect.Int64:
 		v.SetInt(v.Int() + 1)
 	case reflect.Uint8:
 		v.SetUint(v.Uint() + 1)

@@ -45,6 +45,8 @@ type limitLine struct {
 	TimeZone  string `json:"time_zone,omitempty"`
 	Burst     int64  `json:"burst,omitempty"`
 	MaxDelay  string `json:"max_delay,omitempty"`
+	Overdraft string `json:"overdraft"`
+	Most      int64  `json:"max_override,omitempty"`
 	Shadow    bool   `json:"shadow"`          // by the rules
 	Percent   int    `json:"enforce_percent"` // by the rules, of keys
 	InForce   string `json:"in_force"`        // by the rules and the switches: enforced, shadow or off
@@ -86,6 +88,8 @@ func describe(l *policy.Limit) limitLine {
 		Quota:     l.Quota,
 		Window:    window(l),
 		Burst:     l.Burst,
+		Overdraft: l.Charge.String(),
+		Most:      l.MaxOverride,
 		Shadow:    l.Shadow,
 		Percent:   100 - l.ShadowPercent,
 		File:      l.Source.File,
