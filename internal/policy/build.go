@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -104,6 +105,7 @@ type draft struct {
 	metrics  bool // of all entries' values
 	regexp   *regexp.Regexp
 	children map[edge]*draft
+	source   Source // the first of those that state it
 }
 
 func (d *draft) child(e edge) *draft {
@@ -127,6 +129,7 @@ func (b *builder) merge(parent *draft, path string, nodes []Node) {
 		child, path := parent.child(e), appendStep(path, e)
 		child.share, child.regexp = child.share || n.Share, n.Regexp
 		child.metric, child.metrics = child.metric || n.ValueToMetric, child.metrics || n.DetailedMetric
+		child.source = cmp.Or(child.source, n.Source)
 		first, again := seen[e]
 		switch {
 		case again:

@@ -21,7 +21,7 @@ func (t trail) step(e edge, d *draft) trail {
 
 // compile turns a merged tree into one for matching.
 func compile(d *draft, t trail) *node {
-	n := &node{rule: d.rule}
+	n := &node{rule: d.rule, source: d.source}
 	if d.rule != nil {
 		d.rule.follow(t, d.metrics)
 	}

@@ -18,6 +18,7 @@ type Policy struct {
 type node struct {
 	rule     *Rule // what the configuration says of a descriptor that ends here, or nil
 	branches map[string]*branch
+	source   Source // where the configuration first states it, for Explain
 }
 
 // A branch is what follows on a node and an entry's key, by the entry's value.
