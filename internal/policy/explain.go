@@ -159,7 +159,7 @@ func (b *branch) explain(rest Descriptor) Level {
 		}
 		of++
 	}
-	level.Passed = append(lost, missed.items()...)
+	level.Passed = slices.Concat(lost, missed.items())
 	level.Passed = level.Passed[:min(len(level.Passed), maxListed)]
 	level.More = of + b.unseen(level.Found.By) - len(level.Passed)
 	return level
@@ -324,7 +324,7 @@ const maxCompared = 32
 func distance(a, b string) int {
 	a, b = a[:min(len(a), maxCompared)], b[:min(len(b), maxCompared)]
 	var row [maxCompared + 1]int
-	for j := range len(b) + 1 {
+	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {

@@ -108,21 +108,21 @@ func TestExplain(t *testing.T) {
 func told(x policy.Explanation) string {
 	var parts []string
 	for _, l := range x.Levels {
-		part := fmt.Sprintf("%s=%s by %s", l.Entry.Key, l.Entry.Value, l.Found.By)
+		words := []string{fmt.Sprintf("%s=%s by %s", l.Entry.Key, l.Entry.Value, l.Found.By)}
 		for _, s := range l.Passed {
-			word := ", misses "
+			word := "misses"
 			if s.Covers {
-				word = ", not "
+				word = "not"
 			}
-			part += strings.TrimSuffix(fmt.Sprint(word, s.By, " ", s.Text), " ")
 			if s.Instead != nil {
-				part += " to " + s.Instead.Path
+				s.Text += " to " + s.Instead.Path
 			}
+			words = append(words, strings.Join(strings.Fields(fmt.Sprint(word, " ", s.By, " ", s.Text)), " "))
 		}
 		if l.More > 0 {
-			part += fmt.Sprintf(", and %d more", l.More)
+			words = append(words, fmt.Sprintf("and %d more", l.More))
 		}
-		parts = append(parts, part)
+		parts = append(parts, strings.Join(words, ", "))
 	}
 	end := []string{
 		policy.NoEntries: "the descriptor has no entries", policy.UnknownKey: "unknown key", policy.UnknownValue: "unknown value",
@@ -141,18 +141,18 @@ func told(x policy.Explanation) string {
 func TestExplainIsBounded(t *testing.T) {
 	t.Parallel()
 	var nodes []policy.Node
-	for i := range 5_000 {
+	for i := range 1_500 {
 		for _, text := range []string{"v=%d", "v=*a%d", "v~regex:b%d", "v~cidr:2001:db8:%x::/48", "k%d"} {
 			nodes = append(nodes, parseNode(t, fmt.Sprintf(text, i)))
 		}
 	}
 	p := build(t, slices.Concat(nodes, []policy.Node{parseNode(t, "w=x")}))
 	x := p.Explain(policy.Descriptor{{Key: "v", Value: "none of them"}})
-	if l := x.Levels[0]; x.Why != policy.UnknownValue || len(l.Passed) != 5 || l.More != 4*5_000-5 {
+	if l := x.Levels[0]; x.Why != policy.UnknownValue || len(l.Passed) != 5 || l.More != 4*1_500-5 {
 		t.Errorf("passed over %v and %d more", l.Passed, l.More)
 	}
 	x = p.Explain(policy.Descriptor{{Key: "none of them"}})
-	if x.Why != policy.UnknownKey || len(x.Keys.Near) != 5 || x.Keys.More != 5_002-5 {
+	if x.Why != policy.UnknownKey || len(x.Keys.Near) != 5 || x.Keys.More != 1_502-5 {
 		t.Errorf("keys %v and %d more", x.Keys.Near, x.Keys.More)
 	}
 }
