@@ -203,6 +203,7 @@ func (a *admin) change(ctx context.Context, to streams, method, query string, bo
 
 func writeJSON(w io.Writer, page any) error {
 	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(page)
 }

@@ -24,6 +24,7 @@ const (
 type commands struct {
 	Serve    serve         `cmd:"" help:"Answer rate-limit requests until told to stop."`
 	Decide   decide        `cmd:"" help:"Ask whether a request would be allowed, a server or rule files."`
+	Explain  explain       `cmd:"" help:"Say why a request is allowed or denied: which rule it meets, and how its limits stand."`
 	Admin    admin         `cmd:"" help:"Put limits into shadow or off while a server runs, and see what no rule is for."`
 	Validate validate      `cmd:"" help:"Check rule files without serving them."`
 	Version  versionReport `cmd:"" help:"Print the version."`
@@ -37,6 +38,7 @@ func (commands) Help() string {
     rlsd serve --config rules/
     rlsd serve --config rules/ --redis-url redis://redis:6379/0
     rlsd decide --addr 127.0.0.1:8081 --domain shop api_key=k1
+    rlsd explain --config rules/ --domain shop plan=premium,user=bob
 
 The exit code is 0 if all went well, 1 if not, and 2 if the command line was wrong. Of decide it is 3 on a denial, of validate --diff 2 if anything differs.`
 }
@@ -56,7 +58,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.Exit(func(int) { helped = true }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(streams{stdout, stderr}),
-		kong.Vars{"redis_url": defaultRedisURL},
+		kong.Vars{"redis_url": defaultRedisURL, "admin_addr": adminAddr},
 	)
 	if err != nil {
 		return report(stderr, err)

@@ -17,6 +17,7 @@ func TestHelpHasExamplesAndExitsWith0(t *testing.T) {
 		{"admin", "off", "--help"},
 		{"admin", "clear", "--help"},
 		{"admin", "unmatched", "--help"},
+		{"explain", "--help"},
 		{"validate", "--help"},
 		{"version", "--help"},
 		{"serve", "--config", "nowhere", "--help"},
@@ -30,7 +31,7 @@ func TestHelpHasExamplesAndExitsWith0(t *testing.T) {
 
 func TestWrongCommandLinesExitWith2AndOneLine(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
-		{"", `rlsd: expected one of "serve", "decide", "admin", "validate", "version"; see rlsd --help`},
+		{"", `rlsd: expected one of "serve", "decide", "explain", "admin", "validate", ...; see rlsd --help`},
 		{"sevre", `rlsd: unexpected argument sevre, did you mean "serve"?; see rlsd --help`},
 		{"serve", `rlsd: missing flags: --config=PATH,...; see rlsd serve --help`},
 		{"serve --config x --store memory --redis-url redis://a", `rlsd: serve: --store memory does not go with --redis-url: drop one of them; see rlsd serve --help`},
@@ -72,6 +73,13 @@ func TestWrongCommandLinesExitWith2AndOneLine(t *testing.T) {
 		{"decide --domain d --config c --at 1969-12-31T23:59:59Z x", `rlsd: --at: "1969-12-31T23:59:59Z": want a time from 1970 to 2255, as in 2026-11-30T12:00:00Z; see rlsd decide --help`},
 		{"decide --domain d --config c a=b,,c", "rlsd: <descriptor> ...: descriptor `a=b,,c`: an entry without a key; want key=value[,key=value]; see rlsd decide --help"},
 		{"decide --domain d --config c --output xml x", `rlsd: --output must be one of "text","json" but got "xml"; see rlsd decide --help`},
+		{"explain --domain d", `rlsd: expected "<descriptor> ..."; see rlsd explain --help`},
+		{"explain x", `rlsd: missing flags: --domain=NAME; see rlsd explain --help`},
+		{"explain --domain d --addr a:1 --config c x", `rlsd: explain: want one of --addr and --config: a server to ask, or rules to explain; see rlsd explain --help`},
+		{"explain --domain d --addr a x", `rlsd: explain: --addr "a": want HOST:PORT; see rlsd explain --help`},
+		{"explain --domain= x", `rlsd: explain: domain: must not be empty; see rlsd explain --help`},
+		{"explain --domain d" + strings.Repeat(" x", 21), `rlsd: explain: 21 descriptors: want 1 to 20; see rlsd explain --help`},
+		{"explain --domain d k" + strings.Repeat(",k", 64), "rlsd: explain: descriptor \"" + strings.Repeat("k,", 32) + "\": has 65 entries, the most is 64; see rlsd explain --help"},
 		{"version --output xml", `rlsd: --output must be one of "text","json" but got "xml"; see rlsd version --help`},
 	} {
 		code, stdout, stderr := rlsd(t, strings.Fields(test.args)...)

@@ -160,6 +160,7 @@ func (c *serve) options(logger *slog.Logger, observer *telemetry.Telemetry, deci
 			{Path: "/policies", About: "the limits in force, as JSON", Handler: policies},
 			{Path: "/switches", About: "what is switched into shadow or off; PUT and DELETE change it", Handler: switchesHandler(decider.Switches(), logger), AnyMethod: true},
 			{Path: "/unmatched", About: "what was asked of late that no rule is for", Handler: unmatchedHandler(observer.Misses)},
+			{Path: "/explain", About: "why a request is allowed or denied: ?domain=NAME&descriptor=key=value,key=value&cost=1", Handler: explainHandler(decider, time.Now)},
 		},
 		DrainDelay:      c.DrainDelay,
 		ShutdownTimeout: c.ShutdownTimeout,

@@ -34,7 +34,7 @@ type Explanation struct {
 type Explained struct {
 	policy.Explanation
 
-	Key    string // of the bucket; empty if no rule matched
+	Key    string // of the bucket; empty if no limit applies
 	Limits []State
 }
 
@@ -85,7 +85,7 @@ func (l *Limiter) Explain(ctx context.Context, now time.Time, q Question) Explan
 
 func explained(p *policy.Policy, d policy.Descriptor) Explained {
 	e := Explained{Explanation: p.Explain(d)}
-	if e.Rule == nil {
+	if e.Rule == nil || len(e.Rule.Limits) == 0 {
 		return e
 	}
 	e.Key = e.Rule.Key(p.Domain(), d)
