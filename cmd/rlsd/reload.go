@@ -22,6 +22,7 @@ type configuration struct {
 
 	unsaved bool
 	retry   time.Time // when to try next to save the state
+	lament  string    // why it could not be saved, once that is logged
 }
 
 // stateRetry is how long to wait after the state could not be saved.
@@ -101,9 +102,14 @@ func (c *configuration) save(ctx context.Context, now time.Time) {
 		return
 	}
 	err := c.watcher.SaveState()
-	if err != nil {
-		c.retry = now.Add(stateRetry)
-		c.logger.ErrorContext(ctx, "the last good rules cannot be kept for the next start", "error", err)
-	}
 	c.unsaved = err != nil
+	if err == nil {
+		c.lament = ""
+		return
+	}
+	c.retry = now.Add(stateRetry)
+	if lament := err.Error(); lament != c.lament {
+		c.lament = lament
+		c.logger.ErrorContext(ctx, "the last good rules cannot be kept for the next start; rlsd keeps trying", "error", err)
+	}
 }

@@ -5,11 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/rlsd/rlsd/internal/provider/file"
+	"github.com/rlsd/rlsd/internal/telemetry"
 )
 
 // rewrite puts another text into a file.
@@ -178,5 +183,38 @@ func TestAFaultyStartFallsBackToTheStateDirectory(t *testing.T) {
 	d.wantMetrics("rlsd_config_stale_domains 1\n", "rlsd_config_last_reload_successful 0\n")
 	if code := stop(); code != exitDone {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestAStateThatCannotBeSavedIsLoggedOnceAndTriedAgain(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	now := time.Unix(1000, 0)
+	watcher, report, err := file.Open(file.Options{Paths: []string{write(t, goodPolicy)}, StateDir: state}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	c := newConfiguration(t.Context(), watcher, report, telemetry.New(telemetry.Options{}), logger)
+	if err := os.Remove(state); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		now = now.Add(stateRetry)
+		c.save(t.Context(), now)
+	}
+	if got := strings.Count(log.String(), "cannot be kept"); got != 1 {
+		t.Errorf("logged %d times:\n%s", got, log.String())
+	}
+	if err := os.Mkdir(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c.save(t.Context(), now)
+	if files, _ := os.ReadDir(state); len(files) != 0 {
+		t.Error("it tries again at once")
+	}
+	c.save(t.Context(), now.Add(stateRetry))
+	if files, _ := os.ReadDir(state); len(files) != 1 {
+		t.Error("it does not try again")
 	}
 }

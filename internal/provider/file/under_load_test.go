@@ -14,7 +14,7 @@ import (
 	"github.com/rlsd/rlsd/internal/store/memory"
 )
 
-// Eight callers ask without pause while the rules are swapped hundreds of times,
+// Four callers ask without pause while the rules are swapped hundreds of times,
 // with other limits coming, going and failing to parse beside the one that is
 // counted and is raised meanwhile: each call is decided, and as many are allowed
 // as the limit says.
@@ -44,7 +44,7 @@ func TestNoCallIsLostAndNoCountIsResetWhileRulesChange(t *testing.T) {
 	var asked, allowed atomic.Int64
 	var swapped atomic.Bool
 	var callers sync.WaitGroup
-	for range 8 {
+	for range 4 {
 		callers.Go(func() {
 			for last := false; !last; {
 				last = swapped.Load() // and once more after that
