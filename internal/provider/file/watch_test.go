@@ -383,16 +383,20 @@ func TestANamedFileThatIsGoneKeepsItsRules(t *testing.T) {
 	w.want("edge b 1, shop a 1 (stale)", "DIR/a.yaml: no such file or directory")
 }
 
-func TestAnUnreadableFolderKeepsItsRules(t *testing.T) {
+// A link to itself is what not even root can read.
+func TestWhatCannotBeReadKeepsItsRules(t *testing.T) {
 	t.Parallel()
-	if os.Getuid() == 0 {
-		t.Skip("root can read everything")
-	}
-	w := watch(t, map[string]string{"d/a.yaml": quota("shop", "a", 1)}, "d")
-	w.must(os.Chmod(w.path("d"), 0))
-	t.Cleanup(func() { _ = os.Chmod(w.path("d"), 0o700) })
+	const why = "too many levels of symbolic links"
+	w := watch(t, map[string]string{"d/a.yaml": quota("shop", "a", 1), "d/b.yaml": quota("edge", "b", 1)}, "d")
+	w.must(os.Remove(w.path("d/a.yaml")))
+	link(t, "a.yaml", w.path("d/a.yaml"))
+	w.write("d/b.yaml", quota("edge", "b", 2))
 	w.settle()
-	w.want("shop a 1 (stale)", "DIR/d: permission denied")
+	w.want("edge b 2, shop a 1 (stale)", "DIR/d/a.yaml: "+why)
+	w.must(os.RemoveAll(w.path("d")))
+	link(t, "d", w.path("d"))
+	w.settle()
+	w.want("edge b 2 (stale), shop a 1 (stale)", "DIR/d: "+why)
 }
 
 func TestEveryFaultIsReportedOnce(t *testing.T) {
