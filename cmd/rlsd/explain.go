@@ -63,15 +63,12 @@ func (c *explain) Validate() error {
 	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
 		return fmt.Errorf("--addr %q: want HOST:PORT", c.Addr)
 	}
-	return checkQuestion(c.Domain, c.Descriptors)
+	return checkDescriptors(c.Descriptors)
 }
 
-func checkQuestion(domain string, descriptors []descriptor) error {
-	switch {
-	case domain == "":
-		return errors.New("domain: must not be empty")
-	case len(descriptors) == 0 || len(descriptors) > maxExplained:
-		return fmt.Errorf("%d descriptors: want 1 to %d", len(descriptors), maxExplained)
+func checkDescriptors(descriptors []descriptor) error {
+	if len(descriptors) > maxExplained {
+		return fmt.Errorf("%d descriptors: the most is %d", len(descriptors), maxExplained)
 	}
 	for _, d := range descriptors {
 		if len(d.entries) > maxExplainedEntries {
@@ -190,6 +187,8 @@ func readQuestion(query string) (domain string, cost uint64, descriptors []descr
 		}
 		descriptors = append(descriptors, d)
 	}
-	domain = values.Get("domain")
-	return domain, cost, descriptors, checkQuestion(domain, descriptors)
+	if domain = values.Get("domain"); domain == "" || len(descriptors) == 0 {
+		return "", 0, nil, errors.New("want ?domain=NAME&descriptor=key=value,key=value with one descriptor or more")
+	}
+	return domain, cost, descriptors, checkDescriptors(descriptors)
 }

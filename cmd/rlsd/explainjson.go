@@ -10,7 +10,8 @@ import (
 )
 
 // An explainPage is what /explain shows. Durations are whole microseconds. A
-// retry-after is absent where there is none, and where no wait helps.
+// retry-after is absent where there is none, where no wait helps, and where a
+// cost is recorded though it is denied, after which it takes longer.
 type explainPage struct {
 	Domain      string           `json:"domain"`
 	Known       bool             `json:"known"` // whether the domain has rules
@@ -19,7 +20,8 @@ type explainPage struct {
 	Cost        uint64           `json:"cost"`
 	Answer      string           `json:"answer"` // allowed, denied, or unknown without the store
 	RetryAfter  *int64           `json:"retry_after_us,omitempty"`
-	Store       string           `json:"store"` // what was asked; none if nothing was
+	Never       bool             `json:"never,omitempty"` // no wait helps
+	Store       string           `json:"store"`           // what was asked; none if nothing was
 	StoreError  string           `json:"store_error,omitempty"`
 	Descriptors []explainedValue `json:"descriptors"`
 }
@@ -58,7 +60,7 @@ type siblingValue struct {
 type stateValue struct {
 	limitLine
 
-	Overdraft  string `json:"overdraft"`
+	Overdraft  string `json:"overdraft"`          // on, off, or auto
 	Replaced   bool   `json:"replaced,omitempty"` // by another rule of the request: it has no say
 	Known      bool   `json:"known"`              // whether the store told the state, or it needs none
 	Remaining  int64  `json:"remaining"`
@@ -67,7 +69,8 @@ type stateValue struct {
 	ResetAfter int64  `json:"reset_after_us"`
 	Allowed    bool   `json:"allowed"` // the cost
 	RetryAfter *int64 `json:"retry_after_us,omitempty"`
-	Never      bool   `json:"never,omitempty"` // no wait helps
+	Never      bool   `json:"never,omitempty"`   // no wait helps
+	Charged    bool   `json:"charged,omitempty"` // recorded though denied
 }
 
 var whys = []string{
@@ -75,7 +78,7 @@ var whys = []string{
 	policy.UnknownValue: "unknown value", policy.TooDeep: "too deep", policy.TooShallow: "too shallow",
 }
 
-// explainBy asks the limiter about descriptors that checkQuestion has let pass.
+// explainBy asks the limiter about descriptors that checkDescriptors has let pass.
 func explainBy(ctx context.Context, l *limiter.Limiter, now time.Time, domain string, cost uint64, descriptors []descriptor) *explainPage {
 	q := limiter.Question{Domain: domain, Cost: int64(min(cost, algo.MaxCost))}
 	for _, d := range descriptors {
@@ -92,7 +95,7 @@ func explainBy(ctx context.Context, l *limiter.Limiter, now time.Time, domain st
 	}
 	switch {
 	case !x.Allowed:
-		page.Answer, page.RetryAfter = "denied", waitOf(x.RetryAfter)
+		page.Answer, page.RetryAfter, page.Never = "denied", waitOf(x.RetryAfter), x.RetryAfter == algo.Never
 	case x.Err != nil:
 		page.Answer = "unknown"
 	}
@@ -156,7 +159,7 @@ func stateOf(s *limiter.State) stateValue {
 	v := stateValue{
 		limitLine: describe(s.Limit), Overdraft: s.Charge.String(), Replaced: s.Replaced, Known: s.Err == nil && !s.Replaced,
 		Remaining: s.Remaining, Capacity: s.Quota, Debt: s.Debt, ResetAfter: s.ResetAfter,
-		Allowed: s.Allowed, RetryAfter: waitOf(s.RetryAfter), Never: s.RetryAfter == algo.Never,
+		Allowed: s.Allowed, RetryAfter: waitOf(s.RetryAfter), Never: s.RetryAfter == algo.Never, Charged: s.Charged,
 	}
 	if s.Algorithm.IsBucket() {
 		v.Capacity = s.Burst

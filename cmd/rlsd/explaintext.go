@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -10,8 +11,9 @@ import (
 func (p *explainPage) text(untouched bool) string {
 	var b prose
 	if !p.Known {
-		b.say(0, "the domain %s has no rules, so nothing is limited%s", visible(p.Domain),
-			list("; the nearest that there are: ", p.NearDomains, p.MoreDomains))
+		b.say(0, "the domain %s has no rules, so nothing is limited%s", cmp.Or(visible(p.Domain), `""`),
+			list("; the nearest that have: ", p.NearDomains, p.MoreDomains))
+		b.say(0, "")
 	}
 	for i := range p.Descriptors {
 		p.Descriptors[i].tell(&b, p)
@@ -29,20 +31,14 @@ func (p *explainPage) text(untouched bool) string {
 }
 
 func (p *explainPage) verdict() string {
-	switch {
-	case p.Answer == "unknown":
+	switch p.Answer {
+	case "unknown":
 		return "it depends on the store, which did not answer"
-	case p.Answer != "denied":
+	case "denied":
+		return denial(p.RetryAfter, p.Never)
+	default:
 		return visible(p.Answer)
 	}
-	never := false
-	for i := range p.Descriptors {
-		for j := range p.Descriptors[i].Limits {
-			l := &p.Descriptors[i].Limits[j]
-			never = never || l.Never && !l.Shadow && !l.Replaced
-		}
-	}
-	return denial(p.RetryAfter, never)
 }
 
 func denial(retryAfter *int64, never bool) string {
@@ -108,13 +104,13 @@ func (v *explainedValue) reason() string {
 	}
 	switch v.Why {
 	case "unknown key":
-		return fmt.Sprintf("there is no key %s %s%s", last, above, list("; the nearest: ", v.NearKeys, v.MoreKeys))
+		return fmt.Sprintf("there is no key %s %s%s", last, above, list("; the nearest there: ", v.NearKeys, v.MoreKeys))
 	case "unknown value":
 		return fmt.Sprintf("no rule of the key %s %s covers the value", last, above)
 	case "too deep":
 		return "the descriptor is deeper than the rules, which have nothing " + above
 	case "too shallow":
-		return "the descriptor is shallower than the rules, which go on with" + list(" ", v.NearKeys, v.MoreKeys)
+		return "the descriptor is shallower than the rules, which go on with" + list(": ", v.NearKeys, v.MoreKeys)
 	default:
 		return visible(v.Why)
 	}
@@ -142,7 +138,7 @@ func (v *explainedValue) tellLevel(b *prose, i int) {
 		b.say(2, "passed over: %s, which %s", s.title(), why)
 	}
 	if l.MorePassed > 0 {
-		b.say(2, "passed over: and %d more", l.MorePassed)
+		b.say(2, "passed over: %d more", l.MorePassed)
 	}
 }
 
@@ -237,7 +233,7 @@ func (l *stateValue) verdict() string {
 	switch {
 	case l.Allowed:
 		return "allowed"
-	case l.Overdraft == "on":
+	case l.Charged:
 		return "denied, and recorded all the same (overdraft: on), which makes the wait longer"
 	default:
 		return denial(l.RetryAfter, l.Never)

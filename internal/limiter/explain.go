@@ -24,10 +24,10 @@ type Explanation struct {
 	Domains     policy.Names // that are like it, if not
 	Descriptors []Explained  // one for each descriptor, in order; empty if the domain is unknown
 
-	Allowed    bool  // what Decide would say; if Err is not nil, only false is certain
-	RetryAfter int64 // microseconds until it would be allowed; algo.Never if no wait helps
-	Store      string
-	Err        error // why the store told nothing, or not of each limit
+	Allowed    bool   // what Decide would say; if Err is not nil, only false is certain
+	RetryAfter int64  // microseconds until it would be allowed; algo.Never if no wait helps; 0 if denied and unknown
+	Store      string // the name that New was given for the store, or None
+	Err        error  // why the store told nothing, or not of each limit
 }
 
 // An Explained is what there is to say of one descriptor.
@@ -50,10 +50,10 @@ type State struct {
 	ResetAfter int64
 	Debt       int64 // owed beyond capacity
 
-	// What the cost would come to. If it is recorded all the same, as Charge may
-	// say, the wait is longer.
+	// What the cost would come to.
 	Allowed    bool
-	RetryAfter int64
+	RetryAfter int64 // as that of an Explanation
+	Charged    bool  // the cost is recorded though it is denied: how long it then takes is unknown
 }
 
 // Explain says what Decide would answer at time now to a caller that can wait,
@@ -146,7 +146,8 @@ func (s *survey) add(descriptor int, e *Explained, now time.Time, cost int64) {
 		limit := &state.Limit.Limit
 		s.peek(&a, limit)
 		op := &s.ops[a.first]
-		if a.cost > 1 && state.Charge != policy.ChargeAlways && !never(op, now, a.cost) {
+		state.Charged = cost > 0 && state.Charge == policy.ChargeAlways
+		if a.cost > 1 && !state.Charged && !never(op, now, a.cost) {
 			a.wait = s.peek(&a, lowered(limit, a.cost-1))
 		}
 		if owing := raised(limit); owing != nil {
@@ -223,9 +224,13 @@ func (s *survey) answers(err error, now time.Time) []store.Op {
 		if impossible {
 			op.Err, op.Decision.Allowed = nil, false
 		}
-		if impossible && a.state.Charge != policy.ChargeAlways {
+		switch {
+		case a.state.Charged && op.Limit.Quota > 0:
+			op.Decision.RetryAfter = 0
+		case impossible:
 			op.Decision.RetryAfter = algo.Never
 		}
+		a.state.Charged = a.state.Charged && op.Err == nil && !op.Decision.Allowed
 		a.state.Allowed, a.state.RetryAfter = op.Decision.Allowed, op.Decision.RetryAfter
 		answers = append(answers, op)
 	}
@@ -256,6 +261,7 @@ func (s *survey) waits(a *asked) int64 {
 // conclude says what all answers come to.
 func (x *Explanation) conclude(answers []store.Op) {
 	x.Allowed = !store.Denied(answers)
+	unknown := false
 	for i := range answers {
 		switch a := &answers[i]; {
 		case a.Err != nil && x.Err == nil:
@@ -264,7 +270,11 @@ func (x *Explanation) conclude(answers []store.Op) {
 		case a.Decision.RetryAfter == algo.Never:
 			x.RetryAfter = algo.Never
 		default:
+			unknown = unknown || a.Decision.RetryAfter == 0
 			x.RetryAfter = max(x.RetryAfter, a.Decision.RetryAfter)
 		}
+	}
+	if unknown && x.RetryAfter != algo.Never {
+		x.RetryAfter = 0
 	}
 }

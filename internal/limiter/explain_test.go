@@ -150,7 +150,8 @@ func TestExplainSaysHowBucketsStand(t *testing.T) {
 	f.expect(f.why(1, one("friend", "x"), one("no", "such")), "allowed true retry after 0s by none", "friend ", "no rule")
 
 	f.told(ask(12, entry("lax", "x")), ask(0, entry("user", "bob")))
-	f.expect(f.why(1, one("lax", "x")), "allowed false retry after 18s by memory", "lax shop/lax=x", "lax false left 0 owed 2")
+	f.expect(f.why(1, one("lax", "x")), "allowed false retry after 0s by memory", "lax shop/lax=x", "lax false left 0 owed 2")
+	f.expect(f.why(0, one("lax", "x")), "allowed false retry after 18s by memory", "lax shop/lax=x", "lax false left 0 owed 2")
 	f.expect(f.why(99, one("lax", "y")), "allowed false retry after 0s by memory", "lax shop/lax=y", "lax false left 10 owed 0")
 }
 
