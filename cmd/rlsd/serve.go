@@ -27,7 +27,7 @@ type serve struct {
 
 	GRPCAddr  string `name:"grpc-addr" default:":8081" env:"RLSD_GRPC_ADDR" help:"Where to answer gRPC: host:port or unix:PATH."`
 	HTTPAddr  string `name:"http-addr" default:":8080" env:"RLSD_HTTP_ADDR" help:"Where to answer HTTP: POST /json, and probes: /healthz, /readyz, /healthcheck."`
-	AdminAddr string `default:"127.0.0.1:6070" env:"RLSD_ADMIN_ADDR" help:"Where to show /metrics, /policies and /unmatched and to take /switches. It has no access control."`
+	AdminAddr string `default:"127.0.0.1:6070" env:"RLSD_ADMIN_ADDR" help:"Where to show /metrics, /policies, /unmatched and /explain and to take /switches. It has no access control."`
 
 	ResponseHeaders []string `default:"ietf" placeholder:"NAME" env:"RLSD_RESPONSE_HEADERS" help:"Which headers tell clients of their limits through Envoy: ietf (RateLimit, RateLimit-Policy), x-ratelimit (Envoy then sends none of its own), reference (RateLimit-Limit, -Remaining, -Reset), or none. Retry-After is sent in any case. Default: ietf."`
 	DeniedBody      string   `default:"none" enum:"problem+json,none" env:"RLSD_DENIED_BODY" help:"What body Envoy sends on a denial: problem+json (RFC 9457; not with filter_enforced below 100%, as Envoy then adds its content type to that of the upstream), or none."`

@@ -12,7 +12,9 @@ import (
 	"github.com/rlsd/rlsd/internal/algo/algotest"
 	"github.com/rlsd/rlsd/internal/limiter"
 	"github.com/rlsd/rlsd/internal/policy"
+	"github.com/rlsd/rlsd/internal/redistest"
 	"github.com/rlsd/rlsd/internal/store"
+	"github.com/rlsd/rlsd/internal/store/redis"
 )
 
 const sixWays = `
@@ -39,7 +41,26 @@ descriptors:
 // every algorithm in every state, and holds that asking changed nothing.
 func TestExplainForetellsDecide(t *testing.T) {
 	t.Parallel()
-	f := fixtureOf(t, sixWays)
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		foretells(fixtureOf(t, sixWays))
+	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		s, err := redis.New(redis.Options{URL: redistest.Start(t).URL(), Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		f := fixtureOf(t, sixWays)
+		f.store.Store = s
+		foretells(f)
+	})
+}
+
+func foretells(f *fixture) {
+	t := f.t
+	t.Helper()
 	rng := rand.New(rand.NewPCG(5, 6))
 	now, denied := time.UnixMicro(algotest.Epoch), 0
 	for range 4_000 {
