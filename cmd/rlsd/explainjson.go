@@ -60,7 +60,6 @@ type siblingValue struct {
 type stateValue struct {
 	limitLine
 
-	Overdraft  string `json:"overdraft"`          // on, off, or auto
 	Replaced   bool   `json:"replaced,omitempty"` // by another rule of the request: it has no say
 	Known      bool   `json:"known"`              // whether the store told the state, or it needs none
 	Remaining  int64  `json:"remaining"`
@@ -156,11 +155,13 @@ func siblingOf(s policy.Sibling) siblingValue {
 func place(s policy.Source) string { return policy.Source{File: s.File, Line: s.Line}.String() }
 
 func stateOf(s *limiter.State) stateValue {
+	silent := s.Replaced || s.Mode == limiter.Off
 	v := stateValue{
-		limitLine: describe(s.Limit), Overdraft: s.Charge.String(), Replaced: s.Replaced, Known: s.Err == nil && !s.Replaced,
+		limitLine: describe(s.Limit), Replaced: s.Replaced, Known: s.Err == nil && !silent,
 		Remaining: s.Remaining, Capacity: s.Quota, Debt: s.Debt, ResetAfter: s.ResetAfter,
 		Allowed: s.Allowed, RetryAfter: waitOf(s.RetryAfter), Never: s.RetryAfter == algo.Never, Charged: s.Charged,
 	}
+	v.InForce = s.Mode.String()
 	if s.Algorithm.IsBucket() {
 		v.Capacity = s.Burst
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/rlsd/rlsd/internal/limiter"
 )
 
 // text is the page for people. Untouched says that no server was asked.
@@ -182,8 +184,16 @@ func list(before string, names []string, more int) string {
 // tell says how a limit stands.
 func (l *stateValue) tell(b *prose, cost uint64) {
 	b.say(1, "limit %s: %s%s", visible(l.Limit), l.terms(), in(fmt.Sprintf("%s:%d", l.File, l.Line)))
-	if l.Shadow {
+	switch {
+	case l.Shadow:
 		b.say(2, "shadow: reported, never enforced")
+	case l.InForce == limiter.Shadowed.String() && l.Percent < 100:
+		b.say(2, "in shadow for this key: enforced for %d %% of the keys, or switched", l.Percent)
+	case l.InForce == limiter.Shadowed.String():
+		b.say(2, "switched into shadow: reported, never enforced; see rlsd admin switches")
+	case l.InForce == limiter.Off.String():
+		b.say(2, "switched off: neither asked nor counted; see rlsd admin switches")
+		return
 	}
 	if l.MaxDelay != "" {
 		b.say(2, "max_delay %s: as for callers of Decide; Envoy cannot wait, so that it does not count there", visible(l.MaxDelay))

@@ -42,6 +42,7 @@ type Explained struct {
 type State struct {
 	*policy.Limit
 
+	Mode     Mode  // for this descriptor, by the rules and the switches; what is Off has no say
 	Replaced bool  // by another rule of the question: it has no say
 	Err      error // why the bucket's state is not known
 
@@ -68,7 +69,7 @@ func (l *Limiter) Explain(ctx context.Context, now time.Time, q Question) Explan
 		return x
 	}
 	for _, d := range q.Descriptors {
-		x.Descriptors = append(x.Descriptors, explained(p, d))
+		x.Descriptors = append(x.Descriptors, l.explained(p, d))
 	}
 	x.markReplaced()
 	var s survey
@@ -83,14 +84,18 @@ func (l *Limiter) Explain(ctx context.Context, now time.Time, q Question) Explan
 	return x
 }
 
-func explained(p *policy.Policy, d policy.Descriptor) Explained {
+func (l *Limiter) explained(p *policy.Policy, d policy.Descriptor) Explained {
 	e := Explained{Explanation: p.Explain(d)}
 	if e.Rule == nil || len(e.Rule.Limits) == 0 {
 		return e
 	}
 	e.Key = e.Rule.Key(p.Domain(), d)
 	for _, limit := range e.Rule.Limits {
-		e.Limits = append(e.Limits, State{Limit: limit})
+		state := State{Limit: limit, Mode: l.switches.Mode(limit)}
+		if state.Mode == Enforced && !limit.Enforced(e.Key) {
+			state.Mode = Shadowed
+		}
+		e.Limits = append(e.Limits, state)
 	}
 	return e
 }
@@ -132,12 +137,12 @@ type asked struct {
 func (s *survey) add(descriptor int, e *Explained, now time.Time, cost int64) {
 	for i := range e.Limits {
 		state := &e.Limits[i]
-		if state.Replaced {
+		if state.Replaced || state.Mode == Off {
 			continue
 		}
 		a := asked{state: state, descriptor: descriptor, role: store.Must, key: e.Key, first: len(s.ops), wait: -1, debt: -1}
 		switch {
-		case state.Shadow:
+		case state.Mode == Shadowed:
 			a.role = store.Shadow
 		case e.Rule.QuotaMode:
 			a.role = store.Quota

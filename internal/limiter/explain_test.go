@@ -193,3 +193,49 @@ func TestExplainWithoutTheStore(t *testing.T) {
 		t.Errorf("the store was asked %d times", f.store.calls)
 	}
 }
+
+// TestExplainKnowsWhatIsInForce holds that switches and percentages count in what
+// is foretold.
+func TestExplainKnowsWhatIsInForce(t *testing.T) {
+	t.Parallel()
+	f := fixtureOf(t, `
+domain: shop
+descriptors:
+  - key: user
+    rate_limits:
+      - {unit: minute, requests_per_unit: 1, name: minute}
+      - {unit: hour, requests_per_unit: 0, name: hour}
+      - {unit: day, requests_per_unit: 0, name: day, enforce_percent: 0}
+`)
+	for _, test := range []struct {
+		limit   string
+		mode    limiter.Mode
+		allowed bool
+		modes   []limiter.Mode
+	}{
+		{"", 0, false, []limiter.Mode{limiter.Enforced, limiter.Enforced, limiter.Shadowed}},
+		{"minute", limiter.Shadowed, false, []limiter.Mode{limiter.Shadowed, limiter.Enforced, limiter.Shadowed}},
+		{"hour", limiter.Shadowed, true, []limiter.Mode{limiter.Enforced, limiter.Shadowed, limiter.Shadowed}},
+		{"hour", limiter.Off, true, []limiter.Mode{limiter.Enforced, limiter.Off, limiter.Shadowed}},
+	} {
+		if test.limit != "" {
+			target := limiter.Target{Domain: "shop", Limit: test.limit}
+			if err := f.Switches().Set(limiter.Switch{Target: target, Mode: test.mode}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x := f.Explain(context.Background(), time.UnixMicro(algotest.Epoch), limiter.Question{
+			Domain: "shop", Descriptors: []policy.Descriptor{{entry("user", "bob")}}, Cost: 1,
+		})
+		var modes []limiter.Mode
+		for _, l := range x.Descriptors[0].Limits {
+			modes = append(modes, l.Mode)
+		}
+		if x.Allowed != test.allowed || !slices.Equal(modes, test.modes) {
+			t.Errorf("%s %v: allowed %t, in force %v, want %t, %v", test.limit, test.mode, x.Allowed, modes, test.allowed, test.modes)
+		}
+		if test.limit != "" {
+			f.Switches().Clear(limiter.Target{Domain: "shop", Limit: test.limit})
+		}
+	}
+}
