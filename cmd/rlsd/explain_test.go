@@ -14,6 +14,7 @@ import (
 	"github.com/rlsd/rlsd/internal/limiter"
 	"github.com/rlsd/rlsd/internal/policy"
 	"github.com/rlsd/rlsd/internal/provider/file"
+	"github.com/rlsd/rlsd/internal/redistest"
 	"github.com/rlsd/rlsd/internal/store"
 	"github.com/rlsd/rlsd/internal/store/memory"
 )
@@ -397,5 +398,23 @@ func TestExplainPageRefusesWhatIsNoQuestion(t *testing.T) {
 		if code, body := d.get("http://" + d.admin + "/explain?" + query); code != http.StatusBadRequest || body != want {
 			t.Errorf("%s: %d %s", query, code, body)
 		}
+	}
+}
+
+// TestExplainWaitsForTheStoreNoLongerThanDecide freezes Redis.
+func TestExplainWaitsForTheStoreNoLongerThanDecide(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	d, stop := serveHere(t, "--config", write(t, goodPolicy), "--redis-url", server.URL(), "--store-timeout", "200ms")
+	defer stop()
+	_, stdout, stderr := rlsd(t, "explain", "--addr", d.admin, "--domain", "shop", "api_key=k1")
+	if !strings.Contains(stdout, "\n    2 of 2 remain: untouched\n") {
+		t.Errorf("%s%s", stdout, stderr)
+	}
+	server.Freeze()
+	defer server.Thaw()
+	code, stdout, stderr := rlsd(t, "explain", "--addr", d.admin, "--domain", "shop", "api_key=k1")
+	if code != exitDone || !strings.Contains(stdout, "the store (redis) did not tell how all limits stand: store unavailable: ") {
+		t.Errorf("%d %s%s", code, stdout, stderr)
 	}
 }
