@@ -95,7 +95,7 @@ func explainBy(ctx context.Context, l *limiter.Limiter, now time.Time, domain st
 	switch {
 	case !x.Allowed:
 		page.Answer, page.RetryAfter, page.Never = "denied", waitOf(x.RetryAfter), x.RetryAfter == algo.Never
-	case x.Err != nil:
+	case x.Unknown:
 		page.Answer = "unknown"
 	}
 	if x.Err != nil {

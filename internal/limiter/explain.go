@@ -24,7 +24,8 @@ type Explanation struct {
 	Domains     policy.Names // that are like it, if not
 	Descriptors []Explained  // one for each descriptor, in order; empty if the domain is unknown
 
-	Allowed    bool   // what Decide would say; if Err is not nil, only false is certain
+	Allowed    bool   // what Decide would say, unless Unknown
+	Unknown    bool   // it depends on what the store did not tell
 	RetryAfter int64  // microseconds until it would be allowed; algo.Never if no wait helps; 0 if denied and unknown
 	Store      string // the name that New was given for the store, or None
 	Err        error  // why the store told nothing, or not of each limit
@@ -266,6 +267,7 @@ func (s *survey) waits(a *asked) int64 {
 // conclude says what all answers come to.
 func (x *Explanation) conclude(answers []store.Op) {
 	x.Allowed = !store.Denied(answers)
+	x.Unknown = x.Allowed && store.Failed(answers)
 	unknown := false
 	for i := range answers {
 		switch a := &answers[i]; {

@@ -133,6 +133,9 @@ func (f *fixture) why(cost int64, descriptors ...policy.Descriptor) []string {
 	x := f.Explain(context.Background(), time.UnixMicro(algotest.Epoch),
 		limiter.Question{Domain: "shop", Descriptors: descriptors, Cost: cost})
 	out := []string{fmt.Sprintf("allowed %t retry after %v by %s", x.Allowed, time.Duration(x.RetryAfter)*time.Microsecond, x.Store)}
+	if x.Unknown {
+		out[0] = "unknown by " + x.Store
+	}
 	if x.Err != nil {
 		out[0] += ", " + x.Err.Error()
 	}
@@ -183,13 +186,15 @@ func TestExplainWithoutTheStore(t *testing.T) {
 	f := newFixture(t)
 	f.store.fail = fmt.Errorf("%w: gone", store.ErrUnavailable)
 	user, banned := policy.Descriptor{entry("user", "bob")}, policy.Descriptor{entry("banned", "")}
-	f.expect(f.why(1, user), "allowed true retry after 0s by memory, store unavailable: gone", "user shop/user=bob", "per-user unknown")
+	f.expect(f.why(1, user), "unknown by memory, store unavailable: gone", "user shop/user=bob", "per-user unknown")
 	f.expect(f.why(4, user), "allowed false retry after -1µs by memory, store unavailable: gone", "user shop/user=bob", "per-user unknown")
+	f.expect(f.why(1, policy.Descriptor{entry("shaded", "")}), "allowed true retry after 0s by memory, store unavailable: gone",
+		"shaded shop/shaded=", "shaded unknown")
 	f.expect(f.why(1, banned), "allowed false retry after -1µs by none", "banned shop/banned=", "banned false left 0 owed 0")
 	f.expect(f.why(1, user, banned), "allowed false retry after -1µs by memory, store unavailable: gone",
 		"user shop/user=bob", "per-user unknown", "banned shop/banned=", "banned false left 0 owed 0")
 	f.expect(*f.observed)
-	if f.store.calls != 3 {
+	if f.store.calls != 4 {
 		t.Errorf("the store was asked %d times", f.store.calls)
 	}
 }
