@@ -11,7 +11,7 @@ local ENTRY = '<i8i8'
 local function log_view(key)
   local n = redis.pcall('LLEN', key)
   if type(n) ~= 'number' then return nil end
-  if n > 0 and (#redis.call('LINDEX', key, 0) ~= 16 or #redis.call('LINDEX', key, -1) ~= 16) then return nil end
+  if n > 0 and #redis.call('LINDEX', key, -1) ~= 16 then return nil end
   return { key = key, n = n, n0 = n, low = n + 1, over = {}, read = {}, first = 2, reset = 0 }
 end
 

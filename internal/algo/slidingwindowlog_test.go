@@ -74,3 +74,34 @@ func BenchmarkLog(b *testing.B) {
 		}
 	})
 }
+
+// TestLogVersionsAreApart gives back from a log and takes again, and goes back to
+// the log before, as a store does with a request that is denied after all.
+func TestLogVersionsAreApart(t *testing.T) {
+	t.Parallel()
+	l := &algo.Limit{Algorithm: algo.SlidingWindowLog, Quota: 100, Window: algotest.Hour}
+	var before algo.State
+	for i := range int64(10) {
+		algo.Step(&before, l, algotest.Epoch+i*algotest.Second, 1, 0)
+	}
+	now := int64(algotest.Epoch + algotest.Minute)
+	retry := func(cost int64) algo.Decision {
+		s := before
+		return algo.Step(&s, l, now, cost, 0)
+	}
+	var want [11]algo.Decision
+	for i := range want {
+		want[i] = retry(90 + int64(i))
+	}
+	for range 2 {
+		tried := before
+		algo.Step(&tried, l, now, -5, 0)
+		algo.Step(&tried, l, now, 1, 0)
+		algo.Step(&tried, l, now+1, 1, 0)
+	}
+	for i := range want {
+		if got := retry(90 + int64(i)); got != want[i] {
+			t.Errorf("a cost of %d: %+v, want %+v", 90+i, got, want[i])
+		}
+	}
+}

@@ -173,7 +173,7 @@ func (w *work) replace(statuses []Status) {
 		return
 	}
 	replaced := func(l *policy.Limit) bool {
-		return slices.ContainsFunc(statuses, func(s Status) bool {
+		return !nameless(l) && slices.ContainsFunc(statuses, func(s Status) bool {
 			return s.Rule != nil && s.Rule.Domain == l.Domain && slices.Contains(s.Rule.Replaces, l.Name)
 		})
 	}

@@ -37,6 +37,11 @@ descriptors:
     rate_limit: {unit: minute, requests_per_unit: 10, name: bucketed, algorithm: token_bucket}
   - key: capped
     rate_limit: {unit: minute, requests_per_unit: 10, name: capped, algorithm: gcra, burst: 5, max_override: 100, shadow: true}
+  - key: several
+    rate_limits:
+      - {unit: second, requests_per_unit: 5, name: tried, shadow: true}
+      - {unit: day, requests_per_unit: 10, name: daily, max_override: 20}
+      - {unit: minute, requests_per_unit: 9, name: minutely, max_override: 15}
   - key: path
     value: /api/*
     share_threshold: true
@@ -124,11 +129,15 @@ func TestOverrides(t *testing.T) {
 		{20, algotest.Minute, "capped gcra 20 per 1m0s, burst 10, shadow true"},
 		{5, algotest.Minute, "capped gcra 5 per 1m0s, burst 2, shadow true"},
 		{1, algotest.Hour, "capped gcra 1 per 1h0m0s, burst 1, shadow true"},
-		{600, algotest.Hour, "capped gcra 600 per 1h0m0s, burst 5, shadow true"},
+		{600, algotest.Hour, "capped gcra 10 per 1m0s, burst 5, shadow true"},
 		{100, algotest.Minute, "capped gcra 100 per 1m0s, burst 50, shadow true"},
 		{101, algotest.Minute, "capped gcra 100 per 1m0s, burst 50, shadow true"},
 		{2, algotest.Second, "capped gcra 100 per 1m0s, burst 50, shadow true"},
 		{1 << 32, 1000, "capped gcra 100 per 1m0s, burst 50, shadow true"},
+		{6000, algotest.Hour, "capped gcra 100 per 1m0s, burst 50, shadow true"},
+		{1728000, 24 * algotest.Hour, "capped gcra 100 per 1m0s, burst 50, shadow true"},
+		{1440, 24 * algotest.Hour, "capped gcra 1 per 1m0s, burst 1, shadow true"},
+		{1000, 24 * algotest.Hour, "capped gcra 100 per 24h0m0s, burst 1, shadow true"},
 		{0, algotest.Minute, "capped gcra 0 per 1m0s, burst 0, shadow true"},
 	} {
 		d := ask(1, entry("capped", fmt.Sprint(test.quota, test.window)))
@@ -155,4 +164,36 @@ func TestSharedBuckets(t *testing.T) {
 	f.told(ask(1, entry("item", "7")))
 	f.expect(*f.observed, "api allowed", "api of path=%2Fapi%2F* allowed", "api denied", "api of path=%2Fapi%2F* denied",
 		"item allowed", "item of item=7 allowed")
+}
+
+// TestOverrideOfSeveralLimits holds that the one that stands in for several is no
+// weaker than any of them has it.
+func TestOverrideOfSeveralLimits(t *testing.T) {
+	t.Parallel()
+	f := grammarFixture(t)
+	d := ask(16, entry("several", "x"))
+	d.Override = &limiter.Override{Quota: 1_000_000, Window: 24 * algotest.Hour}
+	f.expect(f.told(d), "allowed false", "0 several false", "daily false left 15")
+	d.Cost = 15
+	f.expect(f.told(d), "allowed true", "0 several true", "daily true left 0")
+}
+
+// TestOverridesWithoutARuleAreNobodys holds that a limit of the name that they go
+// by has no say in them.
+func TestOverridesWithoutARuleAreNobodys(t *testing.T) {
+	t.Parallel()
+	f := fixtureOf(t, `
+domain: shop
+descriptors:
+  - key: a
+    rate_limit: {unit: minute, requests_per_unit: 3, name: override}
+  - key: b
+    rate_limit: {unlimited: true, replaces: [{name: override}]}
+`)
+	if err := f.Switches().Set(limiter.Switch{Target: limiter.Target{Domain: "shop", Limit: "override"}, Mode: limiter.Off}); err != nil {
+		t.Fatal(err)
+	}
+	d := ask(1, entry("unknown", "x"))
+	d.Override = &limiter.Override{Quota: 0, Window: algotest.Hour}
+	f.expect(f.told(d, ask(1, entry("b", "x"))), "allowed false", "0 no rule false", "override false left 0", "1 b true")
 }

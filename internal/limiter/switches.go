@@ -181,7 +181,15 @@ func (s *switched) mode(l *policy.Limit) Mode {
 	if s == nil {
 		return Enforced
 	}
-	return max((*s)[target(l)], (*s)[Target{Domain: l.Domain}], (*s)[Target{}])
+	wide := max((*s)[Target{Domain: l.Domain}], (*s)[Target{}])
+	if nameless(l) {
+		return wide
+	}
+	return max((*s)[target(l)], wide)
 }
+
+// nameless reports whether the limit stands for an override that no rule is for:
+// should one of the configuration have its name, that is another.
+func nameless(l *policy.Limit) bool { return l.Source == policy.Source{} }
 
 func target(l *policy.Limit) Target { return Target{l.Domain, l.Name} }

@@ -77,13 +77,18 @@ func ParseRegexp(text string) (*regexp.Regexp, error) {
 		return nil, fmt.Errorf("the expression has %d bytes, the most is %d", len(text), maxRegexp)
 	}
 	// Without what is put around it, so that a ) cannot end that.
-	if _, err := regexp.Compile(text); err != nil {
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
 		if wrong, ok := errors.AsType[*syntax.Error](err); ok {
 			return nil, fmt.Errorf("%s: %.64q", wrong.Code, wrong.Expr)
 		}
 		return nil, err
 	}
-	return regexp.Compile(anchored + text + end)
+	r, err := regexp.Compile(anchored + text + end)
+	if err != nil { // of its own it is right, such as \Qa, which quotes to its end
+		return regexp.Compile(anchored + parsed.String() + end)
+	}
+	return r, nil
 }
 
 // inner is what ParseRegexp was given.

@@ -33,13 +33,13 @@ const (
 // is 200 for an allowed request and 429 for a denied one, which has the headers
 // that Envoy would add; else the body is a problem of RFC 9457.
 func (s *RLS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), jsonTimeout)
-	defer cancel()
 	req, code, err := readJSON(w, r)
 	if err != nil {
 		respondProblem(w, code, err.Error())
 		return
 	}
+	ctx, cancel := context.WithTimeout(r.Context(), jsonTimeout)
+	defer cancel()
 	resp, err := s.shouldRateLimit(ctx, req)
 	if err != nil {
 		failed := status.Convert(err)

@@ -14,27 +14,36 @@ func (d *decoder) metadata(v *value) map[string]any {
 		d.fault(v, "want a mapping, got %s", v)
 		return nil
 	}
-	if d.weigh(v, maxMetadata) < 0 {
-		d.fault(v, "the metadata holds more than %d values", maxMetadata)
+	left := metadataBudget{values: 200, bytes: 4096}
+	if !left.take(v, 16) {
+		d.fault(v, "the metadata is too much for every answer: at most 200 values and 4096 bytes, 16 levels deep")
 		return nil
 	}
 	return v.plainMap()
 }
 
-// maxMetadata is the most values that metadata holds, those that aliases make
-// included: they go into every answer.
-const maxMetadata = 200
+// A metadataBudget is what metadata may still hold, what aliases make included.
+type metadataBudget struct{ values, bytes int }
 
-// weigh takes the values below v from what may still come, and returns what is
-// left, below 0 if they are too many.
-func (d *decoder) weigh(v *value, left int) int {
-	for i := 0; i < len(v.items) && left >= 0; i++ {
-		left = d.weigh(v.items[i], left-1)
+// take takes what is in v and below it, which is so many levels deep at most.
+// Envoy refuses answers that nest deeper than some thirty levels.
+func (b *metadataBudget) take(v *value, levels int) bool {
+	b.values--
+	b.bytes -= len(v.text)
+	if b.values < 0 || b.bytes < 0 || levels < 0 {
+		return false
 	}
-	for i := 0; i < len(v.fields) && left >= 0; i++ {
-		left = d.weigh(v.fields[i].value, left-1)
+	for _, item := range v.items {
+		if !b.take(item, levels-1) {
+			return false
+		}
 	}
-	return left
+	for _, f := range v.fields {
+		if b.bytes -= len(f.name); !b.take(f.value, levels-1) {
+			return false
+		}
+	}
+	return true
 }
 
 func (v *value) plainMap() map[string]any {

@@ -355,6 +355,38 @@ func TestPR10ForeignValuesAreLeftAndHeal(t *testing.T) {
 	}
 }
 
+// TestPR10ALogThatTurnsOutToBeNoneIsNotSaved takes from a log, and only then comes
+// upon what is no entry.
+func TestPR10ALogThatTurnsOutToBeNoneIsNotSaved(t *testing.T) {
+	s, c := newRedis(t)
+	ctx := context.Background()
+	l := &algo.Limit{Algorithm: algo.SlidingWindowLog, Quota: 10, Window: algotest.Hour}
+	at := int64(algotest.Epoch)
+	ask := func(ops ...store.Op) []store.Op {
+		at += algotest.Second
+		if err := s.Take(ctx, time.UnixMicro(at), ops); err != nil {
+			t.Fatal(err)
+		}
+		return ops
+	}
+	for range 7 {
+		ask(must("late", l))
+	}
+	list := c.Keys(ctx, "*late*log:*").Val()[0]
+	c.LSet(ctx, list, 6, "no entry") // beside the way of the first search
+	before := c.Dump(ctx, list).Val()
+	wait := must("late", l)
+	wait.Cost, wait.Role = 9, store.Shadow
+	for i, op := range ask(must("late", l), wait) {
+		if !errors.Is(op.Err, store.ErrForeign) {
+			t.Errorf("op %d: %v, want ErrForeign", i, op.Err)
+		}
+	}
+	if c.Dump(ctx, list).Val() != before {
+		t.Error("the foreign value was changed")
+	}
+}
+
 // TestPR11FailoverToASlowClock goes on with the states of a server whose clock
 // was an hour ahead.
 func TestPR11FailoverToASlowClock(t *testing.T) {
