@@ -29,7 +29,7 @@ type serve struct {
 	HTTPAddr  string `name:"http-addr" default:":8080" env:"RLSD_HTTP_ADDR" help:"Where to answer HTTP: POST /json, and probes: /healthz, /readyz, /healthcheck."`
 	AdminAddr string `default:"127.0.0.1:6070" env:"RLSD_ADMIN_ADDR" help:"Where to show /metrics, /policies, /unmatched and /explain and to take /switches. It has no access control."`
 
-	ResponseHeaders []string `default:"ietf" placeholder:"NAME" env:"RLSD_RESPONSE_HEADERS" help:"Which headers tell clients of their limits through Envoy: ietf (RateLimit, RateLimit-Policy), x-ratelimit (Envoy then sends none of its own), reference (RateLimit-Limit, -Remaining, -Reset), or none. Retry-After is sent in any case. Default: ietf."`
+	ResponseHeaders []string `default:"ietf" placeholder:"NAME" env:"RLSD_RESPONSE_HEADERS" help:"Which headers tell clients of their limits through Envoy: ietf (RateLimit, RateLimit-Policy), x-ratelimit (Envoy then sends none of its own), reference (RateLimit-Limit, -Remaining, -Reset), or none. Retry-After is sent on every denial that a wait helps against. Default: ietf."`
 	DeniedBody      string   `default:"none" enum:"problem+json,none" env:"RLSD_DENIED_BODY" help:"What body Envoy sends on a denial: problem+json (RFC 9457; not with filter_enforced below 100%, as Envoy then adds its content type to that of the upstream), or none."`
 	EnvoyMinVersion string   `default:"1.36" placeholder:"X.Y" env:"RLSD_ENVOY_MIN_VERSION" help:"The oldest Envoy in use. Before 1.40 its headers tell no window that is not a single unit. Default: 1.36."`
 

@@ -40,10 +40,11 @@ type judgement struct {
 // judge builds the rules of all domains. A domain that a fault taints stays at
 // its last good version if it has one: a fault in a file taints each domain that
 // the file speaks of now or in the last good version of that domain, a conflict
-// taints its domain.
+// taints its domain. If there is no telling what a file speaks of, it may be of
+// any: no domain that there is loses or changes anything until it is mended.
 func judge(sources []*source, last map[string]*version) *judgement {
 	j := &judgement{domains: map[string]*version{}, stale: map[string]bool{}, settled: true}
-	tainted := map[string]bool{}
+	tainted, obscure := map[string]bool{}, false
 	documents := map[string][]document{}
 	for _, s := range sources {
 		for _, d := range s.documents {
@@ -52,6 +53,7 @@ func judge(sources []*source, last map[string]*version) *judgement {
 		if len(s.faults) > 0 {
 			hit := s.domains(last)
 			maps.Copy(tainted, hit)
+			obscure = obscure || len(hit) == 0
 			j.settled = j.settled && len(hit) > 0
 			j.faults = append(j.faults, s.faults...)
 		}
@@ -63,6 +65,11 @@ func judge(sources []*source, last map[string]*version) *judgement {
 			j.faults = append(j.faults, faults...)
 		}
 		j.domains[domain] = v
+	}
+	for domain, v := range last {
+		if obscure && j.domains[domain] != v {
+			tainted[domain] = true
+		}
 	}
 	for domain := range tainted {
 		delete(j.domains, domain)
@@ -81,6 +88,9 @@ func (s *source) domains(last map[string]*version) map[string]bool {
 	domains := map[string]bool{}
 	for _, d := range s.documents {
 		domains[d.Domain] = true
+	}
+	for _, domain := range s.mentions {
+		domains[domain] = true
 	}
 	for domain, v := range last {
 		if v.isFrom(s.name) {

@@ -4,6 +4,9 @@ import (
 	"crypto/sha256"
 	"io"
 	"os"
+	"regexp"
+	"strconv"
+	"strings"
 
 	"github.com/rlsd/rlsd/internal/policy"
 )
@@ -13,6 +16,7 @@ type source struct {
 	name      string
 	sum       [sha256.Size]byte
 	documents []document
+	mentions  []string // domains, of a file with faults: also where it cannot be parsed
 	faults    policy.Faults
 }
 
@@ -26,8 +30,31 @@ type document struct {
 func newSource(name string, data []byte) *source {
 	r := report{file: name}
 	s := &source{name: name, sum: sha256.Sum256(data), documents: decode(data, &r)}
-	s.faults = r.faults
+	if s.faults = r.faults; len(s.faults) > 0 {
+		s.mentions = mentioned(data)
+	}
 	return s
+}
+
+// domainLine is what a document that cannot be parsed says of its domain: a
+// line of it, or its beginning in braces.
+var domainLine = regexp.MustCompile(`(?m)^([ \t{]*)["']?domain["']?[ \t]*:[ \t]*([^\s\[\]{}&*|>!%@#][^\r\n]*)`)
+
+// mentioned returns the domains that lines of the text name.
+func mentioned(data []byte) (domains []string) {
+	for _, line := range domainLine.FindAllSubmatch(data, -1) {
+		name, _, _ := strings.Cut(string(line[2]), " #")
+		if strings.Contains(string(line[1]), "{") {
+			name, _, _ = strings.Cut(name, ",")
+			name = strings.TrimRight(name, "} \t")
+		}
+		name = strings.TrimSpace(name)
+		if unquoted, err := strconv.Unquote(name); err == nil {
+			name = unquoted
+		}
+		domains = append(domains, strings.Trim(name, `'"`))
+	}
+	return domains
 }
 
 func unreadable(name, failure string) *source {

@@ -312,6 +312,31 @@ func TestFaultsKeepWhatWasLastGood(t *testing.T) {
 			"blog d 1, edge b 1 (stale), shop c 1 a 1",
 			[]string{`DIR/edge.yaml:2:1: foo: unknown key "foo", known here: domain, descriptors`},
 		},
+		"a part that moves to a file that cannot be parsed": {
+			func(w *watched) {
+				w.write("both.yaml", quota("blog", "d", 1))
+				w.write("new.yaml", "# moved\ndomain: 'shop' # here\ndescriptors: [\n")
+			},
+			"blog d 1, edge b 1, shop c 1 a 1 (stale)",
+			[]string{`DIR/new.yaml:3:14: sequence end token ']' not found`},
+		},
+		"a file that is renamed and cannot be parsed": {
+			func(w *watched) {
+				w.must(os.Remove(w.path("edge.yaml")))
+				w.write("renamed.yaml", "{domain: edge, descriptors: [")
+			},
+			"blog d 1, edge b 1 (stale), shop c 1 a 1",
+			[]string{`DIR/renamed.yaml:1:29: sequence end token ']' not found`},
+		},
+		"a new file of which there is no telling what it is": {
+			func(w *watched) {
+				w.must(os.Remove(w.path("edge.yaml")))
+				w.write("shop.yaml", quota("shop", "a", 2))
+				w.write("renamed.yaml", broken)
+			},
+			"blog d 1, edge b 1 (stale), shop c 1 a 1 (stale)",
+			[]string{`DIR/renamed.yaml:1:9: sequence end token ']' not found`},
+		},
 		"a new domain with a fault is not there": {
 			func(w *watched) { w.write("new.yaml", unknown("new")); w.write("edge.yaml", quota("edge", "b", 2)) },
 			"blog d 1, edge b 2, shop c 1 a 1",
