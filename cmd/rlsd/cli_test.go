@@ -76,7 +76,7 @@ func TestWrongCommandLinesExitWith2AndOneLine(t *testing.T) {
 		{"explain --domain d", `rlsd: expected "<descriptor> ..."; see rlsd explain --help`},
 		{"explain x", `rlsd: missing flags: --domain=NAME; see rlsd explain --help`},
 		{"explain --domain d --addr a:1 --config c x", `rlsd: explain: want one of --addr and --config: a server to ask, or rules to explain; see rlsd explain --help`},
-		{"explain --domain d --addr a x", `rlsd: explain: --addr "a": want HOST:PORT; see rlsd explain --help`},
+		{"explain --domain d --addr a x", `rlsd: explain: --addr "a": want HOST:PORT or unix:PATH; see rlsd explain --help`},
 		{"explain --domain d" + strings.Repeat(" x", 21), `rlsd: explain: 21 descriptors: the most is 20; see rlsd explain --help`},
 		{"explain --domain d k" + strings.Repeat(",k", 64), "rlsd: explain: descriptor \"" + strings.Repeat("k,", 32) + "\": has 65 entries, the most is 64; see rlsd explain --help"},
 		{"version --output xml", `rlsd: --output must be one of "text","json" but got "xml"; see rlsd version --help`},

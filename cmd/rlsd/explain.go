@@ -22,7 +22,7 @@ import (
 type explain struct {
 	Descriptors []descriptor `arg:"" name:"descriptor" help:"What the request is: key=value[,key=value...] for each descriptor, as for decide."`
 
-	Addr   string   `placeholder:"HOST:PORT" help:"Ask the rlsd whose admin port this is. Default: ${admin_addr}."`
+	Addr   string   `placeholder:"HOST:PORT" help:"Ask the rlsd whose admin port this is; or unix:PATH. Default: ${admin_addr}."`
 	Config []string `placeholder:"PATH" help:"Explain these rule files or directories of them instead, with buckets that nobody has touched. May be repeated."`
 
 	Domain string `required:"" placeholder:"NAME" help:"The domain whose rules apply."`
@@ -60,8 +60,8 @@ func (c *explain) Validate() error {
 	if c.Addr == "" {
 		c.Addr = adminAddr
 	}
-	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
-		return fmt.Errorf("--addr %q: want HOST:PORT", c.Addr)
+	if _, _, err := net.SplitHostPort(c.Addr); err != nil && !strings.HasPrefix(c.Addr, "unix:") {
+		return fmt.Errorf("--addr %q: want HOST:PORT or unix:PATH", c.Addr)
 	}
 	return checkDescriptors(c.Descriptors)
 }
@@ -116,11 +116,12 @@ func (c *explain) askServer(ctx context.Context) (*explainPage, error) {
 	for _, d := range c.Descriptors {
 		query.Add("descriptor", d.text)
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Addr+"/explain?"+query.Encode(), http.NoBody)
+	server := admin{Addr: c.Addr}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+server.host()+"/explain?"+query.Encode(), http.NoBody)
 	if err != nil {
-		return nil, fmt.Errorf("--addr %q: want HOST:PORT", c.Addr)
+		return nil, fmt.Errorf("--addr %q: want HOST:PORT or unix:PATH", c.Addr)
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: server.dial}}
 	response, err := client.Do(request)
 	if err != nil {
 		return nil, c.noAnswer(err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -416,5 +417,15 @@ func TestExplainWaitsForTheStoreNoLongerThanDecide(t *testing.T) {
 	code, stdout, stderr := rlsd(t, "explain", "--addr", d.admin, "--domain", "shop", "api_key=k1")
 	if code != exitDone || !strings.Contains(stdout, "the store (redis) did not tell how all limits stand: store unavailable: ") {
 		t.Errorf("%d %s%s", code, stdout, stderr)
+	}
+}
+
+func TestExplainOverAUnixSocket(t *testing.T) {
+	socket := "unix:" + filepath.Join(t.TempDir(), "a.sock")
+	d, stop := serveHere(t, "--config", write(t, goodPolicy), "--admin-addr", socket)
+	defer stop()
+	d.ignoreLog()
+	if code, stdout, stderr := rlsd(t, "explain", "--addr", socket, "--domain", "shop", "nothing=here"); code != exitDone || !strings.Contains(stdout, "allowed") {
+		t.Errorf("%d %q %q", code, stdout, stderr)
 	}
 }
