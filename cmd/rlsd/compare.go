@@ -36,13 +36,24 @@ func compareDomain(domain string, before, after *policy.Policy) []change {
 	for _, path := range slices.Compact(paths) {
 		c.rule(path, old[path], now[path])
 	}
-	if len(c.changes) == 0 && before.Hash() != after.Hash() {
+	if len(c.changes) == 0 && before.Hash() != after.Hash() && !reordered(old, now) {
 		c.add("", "", changed, []fieldChange{{"hash", before.Hash(), after.Hash()}})
 	}
 	for i := range c.changes {
 		c.changes[i].Domain = domain
 	}
 	return c.changes
+}
+
+// reordered reports whether a rule replaces the same limits in another order,
+// which changes the hash and nothing else.
+func reordered(before, after map[string]*policy.Rule) bool {
+	for path, r := range before {
+		if other := after[path]; other != nil && !slices.Equal(r.Replaces, other.Replaces) {
+			return slices.Equal(sortedNames(r.Replaces), sortedNames(other.Replaces))
+		}
+	}
+	return false
 }
 
 func rulesByPath(p *policy.Policy) map[string]*policy.Rule {
@@ -152,11 +163,25 @@ func ruleFields(r *policy.Rule) []fieldChange {
 	return []fieldChange{
 		{Field: "kind", From: kind},
 		{Field: "quota_mode", From: flagged(r.QuotaMode)},
-		{Field: "replaces", From: strings.Join(r.Replaces, " ")},
+		{Field: "replaces", From: inAnyOrder(r.Replaces)},
 		{Field: "metadata", From: metadata},
-		{Field: "share_threshold", From: strings.Join(r.Shared(), " ")},
-		{Field: "value_to_metric", From: strings.Join(r.Measured(), " ")},
+		{Field: "share_threshold", From: strings.Join(r.Shared(), "/")},
+		{Field: "value_to_metric", From: strings.Join(r.Measured(), "/")},
 	}
+}
+
+// inAnyOrder lists names, of which order and number say nothing, so that other
+// names give another text.
+func inAnyOrder(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(sortedNames(names)) // which strings cannot fail
+	return string(text)
+}
+
+func sortedNames(names []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(names)))
 }
 
 // limitFields says what the limit is, in the words of rule files. Overdraft as a

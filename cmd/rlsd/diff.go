@@ -72,7 +72,7 @@ func (r *diffReport) print(inJSON bool, out io.Writer) error {
 		counts[c.Change]++
 		if i == 0 || c.Domain != domain {
 			domain = c.Domain
-			fmt.Fprintf(&text, "domain %s\n", domain)
+			fmt.Fprintf(&text, "domain %s\n", visible(domain))
 		}
 		fmt.Fprintf(&text, "  %s\n", &c)
 	}
@@ -109,25 +109,26 @@ type fieldChange struct {
 	To    string `json:"to,omitempty"`
 }
 
-// String describes the change in one line, without its domain.
+// String describes the change in one line that is safe to print, without its
+// domain.
 func (c *change) String() string {
 	what := "the domain"
 	switch {
 	case c.Limit != "" && c.Limit != c.Rule:
-		what = "limit " + c.Limit + " of " + c.Rule
+		what = "limit " + visible(c.Limit) + " of " + visible(c.Rule)
 	case c.Limit != "":
-		what = "limit " + c.Limit
+		what = "limit " + visible(c.Limit)
 	case c.Rule != "":
-		what = "rule " + c.Rule
+		what = "rule " + visible(c.Rule)
 	}
 	line := map[string]string{added: "+ ", removed: "- ", changed: "~ "}[c.Change] + what
 	fields := make([]string, len(c.Fields))
 	for i, f := range c.Fields {
 		switch c.Change {
 		case added:
-			fields[i] = f.Field + " " + f.To
+			fields[i] = f.Field + " " + visible(f.To)
 		case removed:
-			fields[i] = f.Field + " " + f.From
+			fields[i] = f.Field + " " + visible(f.From)
 		default:
 			fields[i] = f.Field + " " + orNone(f.From) + " -> " + orNone(f.To)
 		}
@@ -142,5 +143,5 @@ func orNone(value string) string {
 	if value == "" {
 		return "none"
 	}
-	return value
+	return visible(value)
 }

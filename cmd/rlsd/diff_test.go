@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +90,80 @@ func TestDiffInJSON(t *testing.T) {
 	want := change{Domain: "shop", Rule: "path=%2Fx", Change: "changed", Fields: []fieldChange{{"kind", "exempt", "unlimited"}}}
 	if d := cmp.Diff(want, got.Changes[i]); d != "" {
 		t.Error(d)
+	}
+}
+
+// What a rule file holds neither starts a line nor reaches the terminal.
+func TestDiffPrintsNothingOfFilesRaw(t *testing.T) {
+	const evil = `x\nFORGED line\e[31mred\x9b31m\u202e`
+	rules := func(n int) string {
+		return write(t, strings.NewReplacer("EVIL", evil, "N", strconv.Itoa(n)).Replace(`domain: "EVIL"
+descriptors:
+  - {key: "EVIL", value: "EVIL", rate_limit: {name: n, unit: hour, requests_per_unit: N}, metadata: {"EVIL": "EVIL N"}}
+  - {key: by-path, value: "EVIL", rate_limit: {unit: hour, requests_per_unit: N}}
+  - {key: "EVIL", value: gone N}
+  - {key: "EVIL", value: here N, rate_limit: {name: m N, unit: hour, requests_per_unit: 1, replaces: [{name: n}]}}
+`))
+	}
+	code, stdout, stderr := rlsd(t, "validate", "--diff", rules(1), rules(2))
+	if code != exitDiffer || stderr != "" {
+		t.Errorf("%d %q", code, stderr)
+	}
+	for line := range strings.Lines(stdout) {
+		line = strings.TrimSuffix(line, "\n")
+		if strings.HasPrefix(line, "FORGED") || visible(line) != line {
+			t.Errorf("printed raw: %q", line)
+		}
+	}
+}
+
+func TestFaultsPrintNothingOfFilesRaw(t *testing.T) {
+	const evil = `x\nFORGED line\e[31mred\x9b31m\u202e`
+	bad := write(t, strings.ReplaceAll(`domain: "EVIL"
+"EVIL": 1
+descriptors:
+  - {key: "EVIL", value: "EVIL", rate_limit: {name: "EVIL", unit: "EVIL", requests_per_unit: 1, algorithm: "EVIL", replaces: [{name: "EVIL"}]}, "EVIL": 1}
+  - {key: "EVIL", value: "EVIL", metadata: {"EVIL": .nan}}
+  - {key: "EVIL", rate_limit: {time_zone: "EVIL", unit: day, requests_per_unit: 1, "EVIL": "EVIL"}, metadata: {"EVIL": {"EVIL": 1, "EVIL": 2}}}
+`, "EVIL", evil))
+	for _, command := range [][]string{{"validate", bad}, {"validate", "--diff", bad, write(t, goodPolicy)}} {
+		code, stdout, stderr := rlsd(t, command...)
+		if code != exitFault || stdout != "" || strings.Count(stderr, "\n") < 5 {
+			t.Errorf("%d %q %s", code, stdout, stderr)
+		}
+		for line := range strings.Lines(stderr) {
+			line = strings.TrimSuffix(line, "\n")
+			if !strings.HasPrefix(line, bad+":") || visible(line) != line {
+				t.Errorf("printed raw: %q", line)
+			}
+		}
+	}
+}
+
+func TestDiffOfReplaces(t *testing.T) {
+	rules := func(replaces string, quota int) string {
+		return write(t, fmt.Sprintf(`domain: d
+descriptors:
+  - {key: k, rate_limit: {name: n, unit: hour, requests_per_unit: %d, replaces: [%s]}}
+  - {key: l, rate_limits: [{name: a, unit: hour, requests_per_unit: 1}, {name: b, unit: day, requests_per_unit: 1}, {name: a b, unit: minute, requests_per_unit: 1}]}
+`, quota, replaces))
+	}
+	const one, two, turned = "{name: a b}", "{name: a}, {name: b}", "{name: b}, {name: a}"
+	const other = "  ~ limit n of k: requests_per_unit 1 -> 2\n"
+	for _, test := range []struct {
+		before, after string
+		quota         int
+		want          string
+	}{
+		{one, two, 2, "domain d\n" + `  ~ rule k: replaces ["a b"] -> ["a","b"]` + "\n" + other + "0 added, 0 removed, 2 changed\n"},
+		{one, two, 1, "domain d\n" + `  ~ rule k: replaces ["a b"] -> ["a","b"]` + "\n0 added, 0 removed, 1 changed\n"},
+		{two, turned, 2, "domain d\n" + other + "0 added, 0 removed, 1 changed\n"},
+		{two, turned, 1, "no difference\n"},
+		{one, "", 1, "domain d\n" + `  ~ rule k: replaces ["a b"] -> none` + "\n0 added, 0 removed, 1 changed\n"},
+	} {
+		if _, stdout, stderr := rlsd(t, "validate", "--diff", rules(test.before, 1), rules(test.after, test.quota)); stdout != test.want || stderr != "" {
+			t.Errorf("%s and %s: %s%s, want %s", test.before, test.after, stdout, stderr, test.want)
+		}
 	}
 }
 
