@@ -70,9 +70,9 @@ func (adminList) Run(ctx context.Context, a *admin, to streams) error {
 
 // A targetFlags names what to switch.
 type targetFlags struct {
-	Everywhere bool   `help:"Everything there is."`
-	Domain     string `placeholder:"NAME" help:"One domain, or with --limit one limit of it."`
-	Limit      string `placeholder:"NAME" help:"One limit, by its name in /policies."`
+	Everywhere bool       `help:"Everything there is."`
+	Domain     targetName `placeholder:"NAME" help:"One domain, or with --limit one limit of it."`
+	Limit      targetName `placeholder:"NAME" help:"One limit, by its name in /policies."`
 }
 
 // Validate refuses a target that is none.
@@ -107,8 +107,8 @@ func (c *adminShadow) Run(ctx context.Context, a *admin, to streams) error {
 }
 
 type adminOff struct {
-	Domain string        `required:"" placeholder:"NAME" help:"The domain of the limit."`
-	Limit  string        `required:"" placeholder:"NAME" help:"The limit, by its name in /policies."`
+	Domain targetName    `required:"" placeholder:"NAME" help:"The domain of the limit."`
+	Limit  targetName    `required:"" placeholder:"NAME" help:"The limit, by its name in /policies."`
 	For    time.Duration `placeholder:"30m" help:"Clear it after this time. Default: it stays until it is cleared."`
 }
 
@@ -145,10 +145,10 @@ func (c *adminClear) Run(ctx context.Context, a *admin, to streams) error {
 		q.Set("everywhere", "true")
 	}
 	if c.Domain != "" {
-		q.Set("domain", c.Domain)
+		q.Set("domain", string(c.Domain))
 	}
 	if c.Limit != "" {
-		q.Set("limit", c.Limit)
+		q.Set("limit", string(c.Limit))
 	}
 	return a.change(ctx, to, http.MethodDelete, "?"+q.Encode(), nil)
 }
@@ -234,10 +234,10 @@ func (a *admin) ask(ctx context.Context, method, path string, body []byte, answe
 		target = &refused
 	}
 	if err := json.NewDecoder(response.Body).Decode(target); err != nil || response.StatusCode != http.StatusOK && refused.Error == "" {
-		return fmt.Errorf("ask %s: %s answers %s without what rlsd would say; is that the admin port of rlsd? check --addr", a.Addr, path, response.Status)
+		return fmt.Errorf("ask %s: %s answers %s without what rlsd would say; is that the admin port of rlsd? check --addr", a.Addr, path, visible(response.Status))
 	}
 	if refused.Error != "" {
-		return errors.New(refused.Error)
+		return errors.New(visible(refused.Error))
 	}
 	return nil
 }
@@ -285,7 +285,7 @@ func (p switchesPage) print(w io.Writer) error {
 		if s.Idle {
 			state = "idle: not in the rules"
 		}
-		t.row(s.Mode, orAny(s.Domain), orAny(s.Limit), s.Since.Format(time.RFC3339), until, s.By, state)
+		t.row(s.Mode, orAny(string(s.Domain)), orAny(string(s.Limit)), s.Since.Format(time.RFC3339), until, s.By, state)
 	}
 	return t.flush()
 }

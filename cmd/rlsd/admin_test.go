@@ -218,6 +218,24 @@ func TestSwitchesOverHTTP(t *testing.T) {
 		{"PUT", "", `{"mode":"shadow","domain":"shop","for":"soon"}`, map[string]string{"Content-Type": plain}, 400, `for \"soon\": want a duration`},
 		{"PUT", "", `{"mode":"` + strings.Repeat("x", 5000) + `"}`, map[string]string{"Content-Type": plain}, 400, "too large"},
 		{"PUT", "", "", map[string]string{"Content-Type": plain}, 400, "the body: EOF"},
+		{"PUT", "", `{"mode":"shadow","domain":"shop","limit":""}`, map[string]string{"Content-Type": plain}, 400, "an empty name of a domain or a limit"},
+		{"PUT", "", `{"mode":"shadow","domain":"shop","limit":null}`, map[string]string{"Content-Type": plain}, 400, "an empty name of a domain or a limit"},
+		{"PUT", "", `{"mode":"shadow","everywhere":true,"domain":""}`, map[string]string{"Content-Type": plain}, 400, "an empty name of a domain or a limit"},
+		{"PUT", "", `{"mode":"shadow","everywhere":true,"domain":null}`, map[string]string{"Content-Type": plain}, 400, "an empty name of a domain or a limit"},
+		{"PUT", "", `{"mode":"shadow","domain":"shop","limit":7}`, map[string]string{"Content-Type": plain}, 400, "cannot unmarshal number"},
+		{"GET", "", "", nil, 200, `"switches": []`},
+		{"PUT", "", `{"mode":"shadow","domain":"shop"}`, map[string]string{"Content-Type": plain}, 200, `"domain": "shop"`},
+		{"PUT", "", `{"mode":"shadow","everywhere":true}`, map[string]string{"Content-Type": plain}, 200, `"everywhere": true`},
+		{"DELETE", "?domain=shop&limit=100%", "", nil, 400, `the query: invalid URL escape`},
+		{"DELETE", "?domain=shop;limit=k", "", nil, 400, `the query: invalid semicolon separator`},
+		{"DELETE", "?domain=shop&limt=k", "", nil, 400, `parameter \"limt\": want domain, limit or everywhere`},
+		{"DELETE", "?domain=shop&limit=", "", nil, 400, `parameter \"limit\": an empty name`},
+		{"DELETE", "?domain=shop&limit", "", nil, 400, `parameter \"limit\": an empty name`},
+		{"DELETE", "?everywhere=true&domain=", "", nil, 400, `parameter \"domain\": an empty name`},
+		{"DELETE", "?domain=shop&domain=shp", "", nil, 400, `parameter \"domain\": it is there more than once`},
+		{"DELETE", "?domain=shop&everywhere=yes", "", nil, 400, `parameter \"everywhere\": want true`},
+		{"DELETE", "?domain=shop", "", nil, 200, `"everywhere": true`},
+		{"DELETE", "?everywhere=true", "", nil, 200, `"switches": []`},
 		{"GET", "", "", nil, 200, `"switches": []`},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), test.method, "http://"+d.admin+"/switches"+test.query, strings.NewReader(test.body))
@@ -237,6 +255,50 @@ func TestSwitchesOverHTTP(t *testing.T) {
 		if response.StatusCode != test.code || !strings.Contains(string(body), test.want) {
 			t.Errorf("%s %s %.60s: %d %s, want %d %s", test.method, test.query, test.body, response.StatusCode, body, test.code, test.want)
 		}
+	}
+}
+
+// An unset variable of a script must not widen what is switched.
+func TestAdminRefusesEmptyNames(t *testing.T) {
+	d, stop := serveHere(t, "--config", write(t, goodPolicy))
+	defer stop()
+	d.ignoreLog()
+	for _, flags := range [][]string{
+		{"shadow", "--domain", "shop", "--limit", ""},
+		{"shadow", "--domain", "shop", "--limit="},
+		{"shadow", "--everywhere", "--domain", ""},
+		{"off", "--domain", "shop", "--limit", ""},
+		{"off", "--domain=", "--limit", "per-key"},
+		{"clear", "--domain", "shop", "--limit", ""},
+		{"clear", "--everywhere", "--limit="},
+	} {
+		code, stdout, stderr := rlsd(t, append([]string{"admin", "--addr", d.admin}, flags...)...)
+		if code != exitUsage || stdout != "" || !strings.Contains(stderr, "an empty name of a domain or a limit") {
+			t.Errorf("%q: %d %q %q", flags, code, stdout, stderr)
+		}
+	}
+	if _, stdout, _ := d.adminCommand("switches"); !strings.HasPrefix(stdout, "nothing is switched") {
+		t.Error(stdout)
+	}
+}
+
+func TestAdminPrintsNothingOfAServerRaw(t *testing.T) {
+	for _, test := range []struct{ answer, want string }{
+		{`{"error":"\u001b[31mFORGED\nline two"}`, `rlsd: "\x1b[31mFORGED\nline two"` + "\n"},
+		{`{"error":"\u009b31m\u202e"}`, `rlsd: "\u009b31m\u202e"` + "\n"},
+		{`{"error":"no \"such\" thing"}`, `rlsd: no "such" thing` + "\n"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, test.answer)
+		}))
+		for _, command := range []string{"switches", "unmatched"} {
+			code, stdout, stderr := rlsd(t, "admin", command, "--addr", strings.TrimPrefix(server.URL, "http://"))
+			if code != exitFault || stdout != "" || stderr != test.want {
+				t.Errorf("%s: %d %q %q, want %q", test.answer, code, stdout, stderr, test.want)
+			}
+		}
+		server.Close()
 	}
 }
 

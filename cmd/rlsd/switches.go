@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"mime"
 	"net/http"
+	"net/url"
+	"slices"
 	"time"
 
 	"github.com/rlsd/rlsd/internal/limiter"
@@ -21,9 +24,34 @@ type switchesPage struct {
 
 // A switchTarget is what a switch is set on.
 type switchTarget struct {
-	Everywhere bool   `json:"everywhere,omitempty"`
-	Domain     string `json:"domain,omitempty"`
-	Limit      string `json:"limit,omitempty"`
+	Everywhere bool       `json:"everywhere,omitempty"`
+	Domain     targetName `json:"domain,omitempty"`
+	Limit      targetName `json:"limit,omitempty"`
+}
+
+// A targetName is the name of a domain or a limit. One that is there but empty,
+// as a script's unset variable makes it, is refused: without it the target would
+// be wider than the one that was meant.
+type targetName string
+
+var errEmptyName = errors.New("an empty name of a domain or a limit: leave it out or name one")
+
+// UnmarshalText reads it off a command line or a query.
+func (n *targetName) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		return errEmptyName
+	}
+	*n = targetName(text)
+	return nil
+}
+
+// UnmarshalJSON refuses null as well, which is a name that was lost.
+func (n *targetName) UnmarshalJSON(data []byte) error {
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return err
+	}
+	return n.UnmarshalText([]byte(text))
 }
 
 type switchLine struct {
@@ -58,11 +86,11 @@ func (t switchTarget) target() (limiter.Target, error) {
 	case !t.Everywhere && t.Domain == "":
 		return limiter.Target{}, errors.New("want a domain, a domain and a limit, or everywhere")
 	}
-	return limiter.Target{Domain: t.Domain, Limit: t.Limit}, nil
+	return limiter.Target{Domain: string(t.Domain), Limit: string(t.Limit)}, nil
 }
 
 func targetLine(t limiter.Target) switchTarget {
-	return switchTarget{Everywhere: t == limiter.Target{}, Domain: t.Domain, Limit: t.Limit}
+	return switchTarget{Everywhere: t == limiter.Target{}, Domain: targetName(t.Domain), Limit: targetName(t.Limit)}
 }
 
 func switchLines(switches *limiter.Switches) []switchLine {
@@ -98,8 +126,7 @@ func switchesHandler(switches *limiter.Switches, logger *slog.Logger) http.Handl
 		list(w)
 	})
 	mux.HandleFunc("DELETE /switches", func(w http.ResponseWriter, r *http.Request) {
-		q := r.URL.Query()
-		t, err := switchTarget{q.Get("everywhere") == "true", q.Get("domain"), q.Get("limit")}.target()
+		t, err := queriedTarget(r.URL.RawQuery)
 		if err != nil {
 			respondJSON(w, http.StatusBadRequest, refusal{err.Error()})
 			return
@@ -113,6 +140,37 @@ func switchesHandler(switches *limiter.Switches, logger *slog.Logger) http.Handl
 		list(w)
 	})
 	return refuseBrowsers(mux)
+}
+
+// queriedTarget reads the query of a DELETE. It refuses what it does not
+// understand, for the rest may name a wider target than was meant.
+func queriedTarget(query string) (limiter.Target, error) {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return limiter.Target{}, fmt.Errorf("the query: %w", err)
+	}
+	var t switchTarget
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		value := values[name][0]
+		switch {
+		case len(values[name]) > 1:
+			err = errors.New("it is there more than once")
+		case name == "domain":
+			err = t.Domain.UnmarshalText([]byte(value))
+		case name == "limit":
+			err = t.Limit.UnmarshalText([]byte(value))
+		case name != "everywhere":
+			err = errors.New("want domain, limit or everywhere")
+		case value != "true":
+			err = errors.New("want true")
+		default:
+			t.Everywhere = true
+		}
+		if err != nil {
+			return limiter.Target{}, fmt.Errorf("the query's parameter %q: %w", name, err)
+		}
+	}
+	return t.target()
 }
 
 // refuseBrowsers keeps pages that an operator has open from changing anything,
