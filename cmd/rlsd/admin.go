@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 )
 
 type admin struct {
@@ -157,7 +158,7 @@ type adminUnmatched struct{}
 
 // Help is printed below the flags.
 func (adminUnmatched) Help() string {
-	return `Of each second only the first requests are looked at, and the counts are of these; the last 128 distinct descriptors are kept. Values are cut to 32 bytes.
+	return `Of each second only the first requests are looked at, and the counts are of these; the last 128 distinct descriptors are kept. Values are cut to 32 bytes and then end in an ellipsis. Descriptors are printed as a shell hands them to rlsd decide and rlsd explain.
 
 Examples:
 
@@ -309,7 +310,7 @@ func (p unmatchedPage) print(w io.Writer) error {
 		if u.UnknownDomain {
 			why = "no such domain"
 		}
-		t.row(u.Domain, u.descriptor(), why, strconv.FormatInt(u.Count, 10), u.First.Format(time.RFC3339), u.Last.Format(time.RFC3339))
+		t.row(shellQuoted(u.domain()), u.descriptor(), why, strconv.FormatInt(u.Count, 10), u.First.Format(time.RFC3339), u.Last.Format(time.RFC3339))
 	}
 	if p.Skipped > 0 {
 		t.row(fmt.Sprintf("%d more were not looked at: of each second only %d are.", p.Skipped, p.SamplesPerSecond))
@@ -317,17 +318,43 @@ func (p unmatchedPage) print(w io.Writer) error {
 	return t.flush()
 }
 
-// descriptor is the descriptor as rlsd decide would take it.
+// descriptor is the descriptor as rlsd decide would take it in a shell. One that
+// holds what does not print has escapes that decide refuses.
 func (u *unmatchedLine) descriptor() string {
-	var parts []string
-	for _, e := range u.Entries {
-		parts = append(parts, e.Key+"="+e.Value)
-	}
-	if u.MoreEntries > 0 {
-		parts = append(parts, fmt.Sprintf("and %d more", u.MoreEntries))
-	}
-	if parts == nil {
+	if len(u.Entries) == 0 && u.MoreEntries == 0 {
 		return "(no entries)"
 	}
-	return strings.Join(parts, ",")
+	parts := make([]string, 0, len(u.Entries))
+	for _, e := range u.Entries {
+		parts = append(parts, asWord.Replace(e.Key)+"="+asWord.Replace(e.Value))
+	}
+	text := shellQuoted(strings.Join(parts, ","))
+	if u.MoreEntries > 0 {
+		text += fmt.Sprintf(" (and %d more)", u.MoreEntries)
+	}
+	return text
+}
+
+// domain is the name as --domain would take it, unless it has what does not print.
+func (u *unmatchedLine) domain() string {
+	if strings.Contains(strings.ReplaceAll(u.Domain, `\\`, ""), `\`) {
+		return u.Domain
+	}
+	return strings.ReplaceAll(u.Domain, `\\`, `\`)
+}
+
+// asWord escapes what would end a key or a value. The page doubles backslashes
+// already.
+var asWord = strings.NewReplacer(",", `\,`, "=", `\=`)
+
+// shellQuoted returns the text as one word of a shell, in quotes if need be, so
+// that it shows where it ends as well.
+func shellQuoted(text string) string {
+	plain := func(r rune) bool {
+		return r >= utf8.RuneSelf || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("=,._/:@%+-", r)
+	}
+	if text != "" && strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

@@ -6,8 +6,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,10 @@ import (
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/rlsd/rlsd/client"
+	"github.com/rlsd/rlsd/internal/policy"
+	"github.com/rlsd/rlsd/internal/telemetry"
 )
 
 // admin runs a subcommand of admin against the daemon. What differs from one
@@ -321,7 +327,7 @@ func TestAdminUnmatched(t *testing.T) {
 		}
 	}
 	const want = "DOMAIN DESCRIPTOR WHY COUNT FIRST LAST\n" +
-		`shp usr=\x1b[2Jssssssssssssssssssssssssssss…,x= no such domain 1 TIME TIME` + "\n" +
+		`shp 'usr=\x1b[2Jssssssssssssssssssssssssssss…,x=' no such domain 1 TIME TIME` + "\n" +
 		"shop usr=a,x= no rule 2 TIME TIME\n"
 	if code, stdout, stderr := d.adminCommand("unmatched"); code != exitDone || stdout != want {
 		t.Errorf("%d %q %s, want %q", code, stdout, stderr, want)
@@ -333,6 +339,52 @@ func TestAdminUnmatched(t *testing.T) {
 	}
 	if l := page.Unmatched; page.SamplesPerSecond != 100 || len(l) != 2 || !l[0].UnknownDomain || l[1].Count != 2 || l[1].Entries[0] != (unmatchedPair{"usr", "a"}) {
 		t.Errorf("got %+v", page)
+	}
+}
+
+// TestUnmatchedIsPrintedAsItIsAsked pastes what is printed into a shell.
+func TestUnmatchedIsPrintedAsItIsAsked(t *testing.T) {
+	for _, pairs := range [][]client.Entry{
+		{{Key: "user", Value: "bob"}, {Key: "x"}},
+		{{Key: "a,b=c", Value: `d,e=f\`}},
+		{{Key: `a\`, Value: `\,`}, {Key: `\x1b`, Value: `\\n`}},
+		{{Key: "k", Value: "v  no rule  5"}, {Key: "(and 5 more)"}, {Key: "it's", Value: `$HOME "x" ` + "`y`"}},
+		{{Key: "café", Value: "*?#~!{}[]<>|&;"}},
+	} {
+		tel := telemetry.New(telemetry.Options{})
+		var d policy.Descriptor
+		for _, e := range pairs {
+			d = append(d, policy.Entry{Key: e.Key, Value: e.Value})
+		}
+		tel.Unmatched("shop", d)
+		answer := httptest.NewRecorder()
+		unmatchedHandler(tel.Misses).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/unmatched", nil))
+		var page unmatchedPage
+		if err := json.Unmarshal(answer.Body.Bytes(), &page); err != nil {
+			t.Fatal(err)
+		}
+		text := page.Unmatched[0].descriptor()
+		word, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+text).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got descriptor
+		if err := got.UnmarshalText(word); err != nil || !slices.Equal(got.entries, pairs) || visible(text) != text {
+			t.Errorf("%v is printed as %s: %v %v", pairs, text, got.entries, err)
+		}
+	}
+	for _, test := range []struct {
+		line unmatchedLine
+		want string
+	}{
+		{unmatchedLine{}, "(no entries)"},
+		{unmatchedLine{Entries: []unmatchedPair{{"(no entries)", ""}}}, "'(no entries)='"},
+		{unmatchedLine{Entries: []unmatchedPair{{"k", "v"}}, MoreEntries: 5}, "k=v (and 5 more)"},
+		{unmatchedLine{Entries: []unmatchedPair{{"k", `a\nb`}}}, `'k=a\nb'`},
+	} {
+		if got := test.line.descriptor(); got != test.want {
+			t.Errorf("got %s, want %s", got, test.want)
+		}
 	}
 }
 
