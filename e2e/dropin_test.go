@@ -4,10 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/rlsd/rlsd/internal/redistest"
 )
 
 func testRefund(t *testing.T, e *envoy, d *daemon) {
@@ -44,6 +50,19 @@ func testBudgets(t *testing.T, e *envoy, _ *daemon) {
 		if got := line.Metadata.Metadata.Budget; got != budget {
 			t.Errorf("answer %d came out of budget %q, says the access log, want %q", i, got, budget)
 		}
+	}
+}
+
+func testDomains(t *testing.T, e *envoy, _ *daemon) {
+	got := undisturbed(t, inOneWindow(time.Hour), func(user string) (all []answer) {
+		for _, who := range []string{"a", "a", "a", "b", "c"} { // two a user, three a tenant
+			headers := map[string]string{"x-user": user + who, "x-tenant": user}
+			all = append(all, e.ask(t, request{path: "/domains", headers: headers}))
+		}
+		return all
+	})
+	if got := codes(got); got != "200 200 429 200 429" {
+		t.Errorf("got %s", got)
 	}
 }
 
@@ -110,22 +129,29 @@ func TestWithoutRlsd(t *testing.T) {
 	}
 }
 
-// TestRollingRestart replaces two daemons one after the other under load. Envoy
-// hands on changes of health to its workers up to a second late
-// (update_merge_window), if there was another shortly before: an instance has to
-// go on answering for as long.
-func TestRollingRestart(t *testing.T) {
+// TestReloadAndRollingRestart changes the rules and replaces two daemons one after
+// the other, all under load. Envoy hands on changes of health to its workers up to
+// a second late (update_merge_window), if there was another shortly before: an
+// instance has to go on answering for as long.
+func TestReloadAndRollingRestart(t *testing.T) {
 	t.Parallel()
-	a, b := startTwo(t, "--drain-delay", "2s")
+	rules := copyRules(t)
+	redis := redistest.Start(t)
+	args := []string{"--config", rules, "--drain-delay", "2s", "--store", "redis", "--redis-url", redis.URL()}
+	a, b := startRlsd(t, "rlsd-a", args...), startRlsd(t, "rlsd-b", args...)
 	e := startEnvoy(t, a, b)
 	type found struct {
 		sent     int64
 		used     uint64
 		problems []error
 	}
+	quota := uint64(1_000_000)
 	f := undisturbed(t, inOneWindow(time.Hour), func(user string) (f found) {
 		l := e.startLoad(plan("load", user))
 		defer l.stop()
+		l.await(t, 100)
+		quota++
+		raise(t, rules, quota, a, b)
 		for _, d := range []**daemon{&a, &b} {
 			l.await(t, 100)
 			old := *d
@@ -133,8 +159,7 @@ func TestRollingRestart(t *testing.T) {
 			if err := old.wait(); err != nil {
 				t.Error(err)
 			}
-			*d = startRlsd(t, "rlsd-next", "--store", "redis", "--redis-url", old.redisURL, "--drain-delay", "2s", "--grpc-addr", old.grpc)
-			(*d).redisURL = old.redisURL
+			*d = startRlsd(t, "rlsd-next", append(args, "--grpc-addr", old.grpc)...)
 			eventually(t, func() error {
 				if n := e.healthy(t); n != 2 {
 					return fmt.Errorf("%d of 2 are healthy", n)
@@ -145,7 +170,7 @@ func TestRollingRestart(t *testing.T) {
 		l.await(t, 100)
 		l.stop()
 		f.sent, f.problems = l.answered.Load(), l.problems
-		f.used = 1_000_000 - a.peek(t, "edge", "plan=load", "user="+user).GetRemaining()
+		f.used = quota - a.peek(t, "edge", "plan=load", "user="+user).GetRemaining()
 		return f
 	})
 	if err := errors.Join(f.problems...); err != nil {
@@ -153,5 +178,44 @@ func TestRollingRestart(t *testing.T) {
 	}
 	if f.used != uint64(f.sent) {
 		t.Errorf("%d requests were answered and %d were counted", f.sent, f.used)
+	}
+}
+
+// copyRules returns a copy of the rules that a test may change.
+func copyRules(t *testing.T) (path string) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var loadQuota = regexp.MustCompile(`(name: load, .*requests_per_unit: )\d+`)
+
+// raise gives the limit of the load another quota, and waits until all daemons
+// have it.
+func raise(t *testing.T, rules string, quota uint64, daemons ...*daemon) {
+	t.Helper()
+	text, err := os.ReadFile(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = loadQuota.ReplaceAll(text, fmt.Appendf(nil, "${1}%d", quota))
+	if err := errors.Join(os.WriteFile(rules+".new", text, 0o600), os.Rename(rules+".new", rules)); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range daemons {
+		eventually(t, func() error {
+			page, err := get("http://" + d.admin + "/policies")
+			if err == nil && !strings.Contains(page, fmt.Sprintf(`"quota": %d,`, quota)) {
+				err = errors.New("the new rules are not in force")
+			}
+			return err
+		})
 	}
 }

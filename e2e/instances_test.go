@@ -16,9 +16,7 @@ func startTwo(t *testing.T, args ...string) (a, b *daemon) {
 	t.Helper()
 	redis := redistest.Start(t)
 	args = append(args, "--store", "redis", "--redis-url", redis.URL())
-	a, b = startRlsd(t, "rlsd-a", args...), startRlsd(t, "rlsd-b", args...)
-	a.redisURL, b.redisURL = redis.URL(), redis.URL()
-	return a, b
+	return startRlsd(t, "rlsd-a", args...), startRlsd(t, "rlsd-b", args...)
 }
 
 func TestTwoInstancesShareALimitExactly(t *testing.T) {

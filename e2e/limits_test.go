@@ -25,6 +25,7 @@ func TestLimits(t *testing.T) {
 		"asking costs nothing and usage is charged afterwards":     testPostCharge,
 		"what was taken may be given back":                         testRefund,
 		"of two budgets one needs to have room":                    testBudgets,
+		"a route may have limits of two domains":                   testDomains,
 		"a request may have very many descriptors":                 testManyDescriptors,
 		"connections are limited by the network they come from":    testConnections,
 	} {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,7 +41,6 @@ func get(url string) (string, error) {
 type daemon struct {
 	*process
 	grpc, http, admin string // addresses
-	redisURL          string // where its counters are, if there
 }
 
 // startRlsd starts an rlsd on free ports and waits until it is ready.
@@ -50,8 +50,11 @@ func startRlsd(t *testing.T, name string, args ...string) *daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !slices.Contains(args, "--config") {
+		args = append([]string{"--config", "testdata/rules.yaml"}, args...)
+	}
 	d := &daemon{process: start(t, name, path, append([]string{
-		"serve", "--config", "testdata/rules.yaml",
+		"serve",
 		"--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0",
 		"--log-format", "json", "--drain-delay", "0s",
 		"--store-timeout", "4s", // less than Envoy's; as to that, see there
