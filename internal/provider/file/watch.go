@@ -106,7 +106,6 @@ func (w *Watcher) Poll(now time.Time) *Report {
 	if !ready {
 		return nil
 	}
-	w.motion.waited = 0
 	changed := w.take(found, func(e entry) (*source, stamp) {
 		before, known := w.taken[e.name]
 		switch {
@@ -158,7 +157,7 @@ func (w *Watcher) take(found []entry, read func(entry) (*source, stamp), keep ..
 		}
 	}
 	changed := !maps.Equal(sources, w.sources)
-	w.sources, w.taken = sources, taken
+	w.sources, w.taken, w.motion.waited = sources, taken, 0
 	return changed
 }
 

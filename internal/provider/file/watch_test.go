@@ -278,6 +278,30 @@ func TestAFileThatNeverRestsDoesNotHoldUpTheOthers(t *testing.T) {
 	w.want("edge b 2, shop a 9")
 }
 
+// Two files that change one after the other are taken together, however often
+// all were taken at once before.
+func TestReloadsDoNotWearOutThePatience(t *testing.T) {
+	t.Parallel()
+	w := watch(t, map[string]string{"a.yaml": quota("shop", "a", 1), "b.yaml": quota("edge", "b", 1)})
+	change := func(n int) {
+		w.write("a.yaml", quota("shop", "a", n))
+		w.write("b.yaml", quota("edge", "b", n))
+	}
+	for range 5 {
+		change(2)
+		w.poll(1)
+		w.last = w.w.Reload(w.now)
+	}
+	change(3)
+	w.poll(2)
+	w.write("b.yaml", quota("edge", "b", 4))
+	if n := w.poll(1); n > 0 {
+		t.Error("one was taken without the other")
+	}
+	w.settle()
+	w.want("edge b 4, shop a 3")
+}
+
 func TestFaultsKeepWhatWasLastGood(t *testing.T) {
 	t.Parallel()
 	start := map[string]string{"shop.yaml": quota("shop", "a", 1), "edge.yaml": quota("edge", "b", 1), "both.yaml": quota("shop", "c", 1) + "---\n" + quota("blog", "d", 1)}
