@@ -59,7 +59,7 @@ func write(t *testing.T, text string) (path string) {
 const goodPolicy = `domain: shop
 descriptors:
   - key: api_key
-    rate_limit: {name: per-key, unit: minute, requests_per_unit: 2}
+    rate_limit: {name: per-key, unit: year, requests_per_unit: 2}
   - key: path
     rate_limit: {unit: month, requests_per_unit: 1000, algorithm: fixed_window}
     shadow_mode: true

@@ -76,7 +76,7 @@ func TestServeShowsItsPolicies(t *testing.T) {
 	if got.Hash != d.serving["hash"] || len(got.Limits) != 2 {
 		t.Fatalf("got %s", body)
 	}
-	if want := (limitLine{Domain: "shop", Limit: "per-key", Algorithm: "fixed_window", Quota: 2, Window: "1m", Overdraft: "auto", Percent: 100, InForce: "enforced", File: path, Line: 4}); got.Limits[0] != want {
+	if want := (limitLine{Domain: "shop", Limit: "per-key", Algorithm: "fixed_window", Quota: 2, Window: "year", Overdraft: "auto", Percent: 100, InForce: "enforced", File: path, Line: 4}); got.Limits[0] != want {
 		t.Errorf("got %+v, want %+v", got.Limits[0], want)
 	}
 	if l := got.Limits[1]; l.Window != "month" || !l.Shadow || l.Percent != 0 || l.InForce != "shadow" {
