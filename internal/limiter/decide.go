@@ -93,7 +93,7 @@ func (w *work) free() {
 
 // add adds an op on a limit. The key is that of the descriptor.
 func (w *work) add(op store.Op, key string, limit, known *policy.Limit) {
-	mode := w.switched.mode(known)
+	mode := w.switched.modeFor(known, key)
 	if mode == Off {
 		return
 	}
@@ -104,7 +104,7 @@ func (w *work) add(op store.Op, key string, limit, known *policy.Limit) {
 		op.Limit = &w.meters[len(w.meters)-1]
 		op.Limit.MaxDelay = 0
 	}
-	if mode == Shadowed || limit.Shadow || !limit.Enforced(key) {
+	if mode == Shadowed {
 		op.Role = store.Shadow
 	}
 	w.ops = append(w.ops, op)

@@ -92,11 +92,7 @@ func (l *Limiter) explained(p *policy.Policy, d policy.Descriptor) Explained {
 	}
 	e.Key = e.Rule.Key(p.Domain(), d)
 	for _, limit := range e.Rule.Limits {
-		state := State{Limit: limit, Mode: l.switches.Mode(limit)}
-		if state.Mode == Enforced && !limit.Enforced(e.Key) {
-			state.Mode = Shadowed
-		}
-		e.Limits = append(e.Limits, state)
+		e.Limits = append(e.Limits, State{Limit: limit, Mode: l.switches.inForce.Load().modeFor(limit, e.Key)})
 	}
 	return e
 }

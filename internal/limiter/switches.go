@@ -188,6 +188,16 @@ func (s *switched) mode(l *policy.Limit) Mode {
 	return max((*s)[target(l)], wide)
 }
 
+// modeFor returns how far a limit is in force for the key of a descriptor, by the
+// rules and the switches.
+func (s *switched) modeFor(l *policy.Limit, key string) Mode {
+	mode := s.mode(l)
+	if mode == Enforced && (l.Shadow || !l.Enforced(key)) {
+		return Shadowed
+	}
+	return mode
+}
+
 // nameless reports whether the limit stands for an override that no rule is for:
 // should one of the configuration have its name, that is another.
 func nameless(l *policy.Limit) bool { return l.Source == policy.Source{} }
